@@ -710,7 +710,7 @@ describe('changing an agent', () => {
         })
       ).body.errors;
     const pair = [parent('memory_rethink'), parent('memory_insert', 'memory_rethink')];
-    const callable = 'which the rules never allow: make that one callable, or drop the rule.';
+    const callable = 'which the rules never allow: make that tool callable, or drop the rule.';
     expect(await errorsOf([...pair, required('memory_insert')])).toEqual([
       {
         path: '/tool_rules/2/tool_name',

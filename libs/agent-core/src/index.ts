@@ -3,14 +3,14 @@
  *
  *   agent           a saved definition (system prompt, model, tools, tool rules, memory blocks, limits) with its history
  *   block           a labelled piece of an agent's memory; may be attached to several agents; every write is a revision
- *   batch           what a user submits: runs, limits, callback
+ *   batch           a submission of a user: runs, limits, callback
  *   run             one agent taken through one batch until it ends
  *   step            one model request of a run, its answer, and the tool calls it made
  *   tool call       one tool use of a step
  *   conversation    the ordered messages a run reads and extends: the agent's own, or an isolated one
  *   provider batch  one upstream message batch: many steps of many runs of many batches
  *   result line     one line of a provider's result file; names a step attempt in `custom_id`
- *   decision        the value the core returns: what must be written, from which expected state, why
+ *   decision        the value the core returns: the rows to write, their expected state, the reason
  *   signal          "look at this row": a queue payload, kind and id only
  *   flow            the handler of one signal or tick; the only place in the worker where I/O and transactions meet
  *   schedule, tick  a cron rule with a time zone; one due moment of it

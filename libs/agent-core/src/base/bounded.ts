@@ -1,6 +1,6 @@
 import { z } from 'zod';
 
-/** Issues after which no further item is read: an answer names no more, and a list may hold millions. */
+/** Maximum number of reported issues; reading stops there. A list may hold millions of items. */
 export const ISSUES_MAX = 100;
 
 interface BoundedArrayDef extends z.core.$ZodArrayDef {
@@ -27,8 +27,8 @@ const BoundedArray = z.core.$constructor<z.ZodArray, BoundedArrayDef>('BoundedAr
 });
 
 /**
- * A list of at most `max` items. None of a longer one is read, and after about 100 issues the rest is not: what a body
- * costs to refuse is bounded by what is right in it.
+ * Makes a schema of a list with at most `max` items.
+ * A longer list is refused unread. Reading stops after about 100 issues, which bounds the cost of a refusal.
  */
 export function listOf<Item extends z.core.SomeType>(item: Item, max: number): z.ZodArray<Item> {
   const checks = [z.maxLength(max)];
@@ -56,7 +56,7 @@ const BoundedRecord = z.core.$constructor<z.ZodRecord, BoundedRecordDef>('Bounde
   };
 });
 
-/** An object of at most `max` entries. None of a larger one is read. */
+/** Makes a schema of an object with at most `max` entries. A larger object is refused unread. */
 export function recordOf<Value extends z.core.SomeType>(
   value: Value,
   max: number,

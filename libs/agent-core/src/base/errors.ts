@@ -1,13 +1,14 @@
 /**
- * The one catalogue of errors. Every error that leaves a library or an app has a code of this table; the table says
- * which HTTP status it has and what its reader does next. `docs/reference/errors.md` is generated from it.
+ * The catalogue of errors: code, title, HTTP status and next action of the reader.
+ * Every error that leaves a library or an app has a code of this table.
+ * `docs/reference/errors.md` is generated from it.
  */
 
 interface CatalogueEntry {
-  /** HTTP status of a route that ends with it; null for errors that never reach a client. */
+  /** HTTP status of the response; null for errors that never reach a client. */
   readonly status: number | null;
   readonly title: string;
-  /** What the reader does next, as a sentence. */
+  /** Next action of the reader, as a sentence. */
   readonly next: string;
 }
 
@@ -115,7 +116,10 @@ export const ERROR_CATALOGUE = {
 
 export type ErrorCode = keyof typeof ERROR_CATALOGUE;
 
-/** One offending field of a request. `path` is a JSON Pointer into the body, `?name` for a query parameter, or the name of a part of the path. */
+/**
+ * An invalid field of a request.
+ * `path` is a JSON Pointer into the body, `?name` for a query parameter, or the name of a path parameter.
+ */
 export interface FieldError {
   readonly path: string;
   readonly message: string;
@@ -138,7 +142,7 @@ export class NightshiftError extends Error {
   }
 }
 
-/** True for an error of the catalogue with this code. */
+/** Returns whether a value is an error of the catalogue with this code. */
 export function isError(error: unknown, code: ErrorCode): error is NightshiftError {
   return error instanceof NightshiftError && error.code === code;
 }

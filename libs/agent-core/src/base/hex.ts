@@ -1,4 +1,6 @@
-/** The lowest 32 bits as eight hex digits; digit by digit, which is several times cheaper than `toString` and padding. */
+/**
+ * Formats the lowest 32 bits as eight hex digits. Digit by digit is several times cheaper than `toString` and padding.
+ */
 export function hex32(bits: number): string {
   return String.fromCharCode(
     digit(bits >>> 28),
@@ -12,7 +14,7 @@ export function hex32(bits: number): string {
   );
 }
 
-/** The character code of the lowest four bits as a hex digit. */
+/** Returns the character code of the lowest four bits as a hex digit. */
 function digit(bits: number): number {
   const value = bits & 0xf;
   return value < 10 ? 0x30 + value : 0x57 + value;

@@ -1,29 +1,29 @@
-/** Values that JSON can carry. */
+/** A JSON value. */
 export type Json = string | number | boolean | null | readonly Json[] | { readonly [key: string]: Json };
 export type JsonObject = { readonly [key: string]: Json };
 
-/** Deepest nesting that is stored; Postgres' own parser fails near 6,000 and JavaScript's printer near 10,000. */
+/** Maximum stored nesting depth. Postgres' parser fails near 6,000 and JavaScript's printer near 10,000. */
 export const JSON_DEPTH_MAX = 128;
 
-/** True for an object that is neither null nor an array. */
+/** Returns whether a value is an object that is neither null nor an array. */
 export function isJsonObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** What a JSON text comes to: how deep it nests (an array of scalars is 1 deep), and how many values it holds. */
+/** Nesting depth (1 for an array of scalars) and number of values of a JSON text. */
 export interface JsonMeasure {
   readonly depth: number;
   readonly values: number;
 }
 
 /**
- * Measures a JSON text without building it; an empty list or object counts as two values. Stops past either bound, so a
- * hostile text costs no more than its length.
+ * Measures a JSON text without building it; an empty list or object counts as two values.
+ * Stops past either bound, so a hostile text costs at most its length.
  */
 export function measureJson(text: string, max: JsonMeasure): JsonMeasure {
   let depth = 0;
   let deepest = 0;
-  // The first value of all, and then one for each bracket and comma: what comes after them.
+  // The root value, and one value after each bracket and comma.
   let values = 1;
   for (let i = 0; i < text.length; i++) {
     const code = text.charCodeAt(i);
@@ -38,12 +38,12 @@ export function measureJson(text: string, max: JsonMeasure): JsonMeasure {
   return { depth: deepest, values };
 }
 
-/** True for a JSON text that nests deeper than what is stored. Reads no further than to there. */
+/** Returns whether a JSON text nests deeper than may be stored. Reads only as far as needed. */
 export function nestsTooDeep(text: string): boolean {
   return measureJson(text, { depth: JSON_DEPTH_MAX, values: Infinity }).depth > JSON_DEPTH_MAX;
 }
 
-/** Where the string ends that begins at a quote of a JSON text: at its other quote, or with the text. */
+/** Returns the end of the string that begins at a quote: its closing quote, or the end of the text. */
 export function endOfString(text: string, begin: number): number {
   for (let i = begin + 1; i < text.length; i++) {
     const code = text.charCodeAt(i);
@@ -53,7 +53,7 @@ export function endOfString(text: string, begin: number): number {
   return text.length;
 }
 
-/** The JSON Pointer (RFC 6901) of the value that stands at a place of a valid JSON text, read without building it. */
+/** Returns the JSON Pointer (RFC 6901) of the value at a position of a valid JSON text, without building it. */
 export function pointerTo(text: string, place: number): string {
   const path: (string | number)[] = [];
   for (let i = 0; i < place; i++) {
@@ -73,7 +73,7 @@ export function pointerTo(text: string, place: number): string {
   return path.map((part) => `/${String(part).replaceAll('~', '~0').replaceAll('/', '~1')}`).join('');
 }
 
-/** Whether the string that ends here is the key of what follows. */
+/** Returns whether the string that ends here is a key. */
 function isKey(text: string, end: number): boolean {
   COLON.lastIndex = end + 1;
   return COLON.test(text);
@@ -83,20 +83,20 @@ const COLON = /[ \t\r\n]*:/y;
 const ESCAPED_NUL_OR_SURROGATE = /\\u(?:0000|[dD][89a-fA-F][0-9a-fA-F]{2})/;
 
 /**
- * The same content in a form that Postgres' `json` functions can take apart: a text that holds an escaped NUL or
- * surrogate (which they refuse) is wrapped once more, as a JSON string of itself. Readers unwrap with
- * {@link fromStorable}, so what is echoed to the provider is what came, to the byte.
+ * Prepares a JSON text for Postgres' `json` functions, which refuse an escaped NUL or surrogate.
+ * A text that holds either is wrapped as a JSON string of itself. Readers unwrap it with {@link fromStorable}, so the
+ * provider gets its own bytes back.
  */
 export function toStorable(jsonText: string): string {
   return ESCAPED_NUL_OR_SURROGATE.test(jsonText) ? JSON.stringify(jsonText) : jsonText;
 }
 
-/** Undoes {@link toStorable}. Content is always an array or object, so a string can only be a wrapping. */
+/** Unwraps a text of {@link toStorable}. Content is an array or object, so a string is always a wrapping. */
 export function fromStorable(stored: string): string {
   return stored.startsWith('"') ? (JSON.parse(stored) as string) : stored;
 }
 
-/** Text that a Postgres `text` column takes: NUL removed, lone surrogates replaced by U+FFFD. */
+/** Prepares a text for a Postgres `text` column: removes NUL, replaces lone surrogates by U+FFFD. */
 export function toStorableText(text: string): string {
   const kept = text.includes('\u0000') ? text.replaceAll('\u0000', '') : text;
   return kept.toWellFormed();

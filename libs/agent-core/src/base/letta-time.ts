@@ -1,4 +1,4 @@
-/** `2026-11-20 09:05:09 AM UTC+0000`: a twelve-hour clock, always in UTC. */
+/** Formats a date as Letta's twelve-hour UTC time: `2026-11-20 09:05:09 AM UTC+0000`. */
 export function toLettaTime(date: Date): string {
   const [day = '', time = ''] = date.toISOString().split('T');
   const hour = Number(time.slice(0, 2));

@@ -1,25 +1,28 @@
 import { endOfString } from './json.ts';
 
-/** From here on numbers are printed with an exponent: quantities, of which nobody expects the last digit. */
+/** From here on numbers print with an exponent; they are quantities, whose last digit does not matter. */
 const QUANTITY_MIN = 1e21;
 
-/** Whether a number can be what was written: a whole one to the last digit, unless it is a quantity; any other but for overflow. */
+/**
+ * Returns whether a number is kept exactly: whole numbers to the last digit unless quantities, others unless they
+ * overflow.
+ */
 export function isKept(number: number): boolean {
   if (!Number.isInteger(number)) return Number.isFinite(number);
   return Number.isSafeInteger(number) || Math.abs(number) >= QUANTITY_MIN;
 }
 
-/** Whether a number keeps what its text in JSON says; a whole one that is written out is never a quantity. */
+/** Returns whether parsing keeps a number's JSON text. A whole number without an exponent is never a quantity. */
 export function keepsText(text: string): boolean {
   const number = Number(text);
   return isKept(number) && (Math.abs(number) < QUANTITY_MIN || /e/i.test(text));
 }
 
-/** What a number may be that is not kept: with fewer digits and no exponent it always is. */
+/** Finds candidates of inexact numbers: many digits or an exponent. */
 const SUSPECT = /(?:^|[[{:,\s])-?(?:\d{16}|\d+(?:\.\d+)?e)/i;
 const NUMBER = /-?\d[\d.eE+-]*/y;
 
-/** Where the first number of a JSON text stands that is not kept, read without building it; null without one. */
+/** Returns the position of a JSON text's first inexact number, without building it; null if there is none. */
 export function findInexact(text: string): number | null {
   if (!SUSPECT.test(text)) return null;
   for (let i = 0; i < text.length; i++) {

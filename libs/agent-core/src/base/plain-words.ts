@@ -1,6 +1,6 @@
 /**
- * What Zod says of a value, without words that only its users know: what was left out is missing, a record is an object, and
- * NaN is what it made of a text that is no number. Other messages stay as they are.
+ * Replaces Zod's jargon in an error message: an absent value is missing, a record is an object.
+ * NaN comes from a text that is no number. Other messages stay as they are.
  */
 export function inPlainWords(message: string): string {
   const [, expected, received] = /^Invalid input: expected (\w+), received (\w+)$/.exec(message) ?? [];

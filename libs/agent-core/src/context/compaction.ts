@@ -3,51 +3,50 @@ import type { CompactionPolicy } from '../model/compaction-policy.ts';
 import type { ContentBlock } from '../model/content.ts';
 import { WINDOW_TRIGGER } from './window.ts';
 
-/** A message that requests show, in the order of the conversation. */
+/** A message shown by requests, in conversation order. */
 export interface ContextMessage {
   readonly seq: number;
   readonly role: string;
   readonly content: readonly ContentBlock[];
   /** Estimate. */
   readonly tokens: number;
-  /** The same, as it is sent behind another summary. */
+  /** The same behind another summary. */
   readonly tokens_kept: number;
 }
 
 export interface CompactionFacts {
-  /** What the next request would show, after the present summary. */
+  /** Messages of the next request, after the present summary. */
   readonly messages: readonly ContextMessage[];
   /** Estimate of the rest of the prompt: system, tools, memory, present summary. */
   readonly fixed_tokens: number;
-  /** The present summary's part of that, which the new one replaces. */
+  /** The present summary's share of it, which the new summary replaces. */
   readonly replaced_tokens: number;
-  /** What the new summary may take. */
+  /** Maximum length of the new summary. */
   readonly summary_tokens: number;
   readonly window_tokens: number;
-  /** Fewest tokens that must be left for an answer. */
+  /** Fewest tokens left for an answer. */
   readonly answer_tokens: number;
-  /** The provider refused the prompt as too long, whatever the estimate says. */
+  /** The provider refused the prompt as too long, whatever the estimate. */
   readonly is_refused: boolean;
 }
 
-/** Which messages give way to a summary. Those that are not `shown` in between go with them. */
+/** Messages that a summary replaces, hidden messages between them included. */
 export interface CompactionPlan {
-  /** Last message that the summary stands for. Where it is the last of all, the summary alone is what the model answers. */
+  /** Last message replaced. Where it is the last of all, the model answers the summary alone. */
   readonly to_seq: number;
   /** Estimate of the prompt afterwards. */
   readonly tokens_after: number;
 }
 
-/** What may be left of a prompt that was refused as too long: by how much it was is not known. */
+/** Share kept of a prompt refused as too long, whose excess is unknown. */
 const REFUSED_SHARE = 0.5;
 
 /**
- * Plans a compaction, or null when none is due or none would help.
- *
+ * Plans a compaction; null when none is due or none would help.
  * A cut never separates a tool use from its result (the provider's own tools included) nor the parts of a paused turn.
- * Turns are kept whole where one begins late enough; otherwise the cut lies between two steps. The first cut at which
- * the rest fits is taken; if none does, the latest one that leaves less than there is. In the middle of a step nothing
- * may be left but the summary: that is done last, and only when the last message answers tools.
+ * It lies before a whole turn if any begins late enough, else between two steps.
+ * The first cut at which the rest fits is taken; otherwise the latest that shrinks the prompt. The summary alone
+ * remains as the last resort, and only when the last message answers tools.
  */
 export function planCompaction(facts: CompactionFacts, policy: CompactionPolicy): CompactionPlan | null {
   const { messages, window_tokens } = facts;
@@ -77,7 +76,7 @@ export function planCompaction(facts: CompactionFacts, policy: CompactionPolicy)
   return least === undefined || least.tokens_after >= worthIt ? null : least;
 }
 
-/** Where the policy would cut, as an index of the first message that stays; null for never. */
+/** Returns the policy's cut as index of the first kept message; null for never. */
 function firstCut(count: number, policy: CompactionPolicy): number | null {
   switch (policy.mode) {
     case 'none':
@@ -94,8 +93,8 @@ function sum(counts: readonly number[]): number {
 }
 
 /**
- * Where a conversation may be cut in two, as indexes of the first message after the cut: no result is separated from
- * what asked for it, no paused turn from its continuation.
+ * Returns the safe cuts of a conversation, as indexes of the first message after each.
+ * A safe cut separates no result from its call, and no paused turn from its continuation.
  */
 export function safeCuts(messages: readonly ContextMessage[]): readonly number[] {
   const latestUse = new Map<Json, number>();
@@ -114,7 +113,7 @@ export function safeCuts(messages: readonly ContextMessage[]): readonly number[]
   });
 }
 
-/** True for a message that somebody sent, rather than one that answers tools. */
+/** Returns whether a message was sent to the agent, rather than answering tools. */
 function beginsTurn(message: ContextMessage | undefined): boolean {
   return message?.role === 'user' && !answersTools(message);
 }
@@ -123,7 +122,7 @@ function answersTools(message: ContextMessage | undefined): boolean {
   return message?.content.some(({ type }) => type === 'tool_result') === true;
 }
 
-/** A summary of everything can be answered in place of results, but not in place of what somebody asked. */
+/** Returns whether a summary may replace all messages: in place of results, never of a question. */
 function mayGoWhole(messages: readonly ContextMessage[]): boolean {
   return messages.length > 1 && answersTools(messages.at(-1));
 }

@@ -10,26 +10,26 @@ import {
 } from './tokens.ts';
 import { answerTokensMin, fitsWindow, WINDOW_TRIGGER, type WindowVerdict } from './window.ts';
 
-/** What a definition asks of its requests. */
+/** Limits of a definition's requests. */
 export interface ContextLimits {
   readonly window_tokens: number;
   readonly compaction: CompactionPolicy;
 }
 
-/** What is known of a request from its text alone. */
+/** Size of a request, known from its text alone. */
 export interface RequestSize {
-  /** Of its JSON, pictures included. */
+  /** Bytes of its JSON, images included. */
   readonly bytes: number;
   readonly images: number;
   readonly has_tools: boolean;
-  /** Messages that it may show at most. */
+  /** Maximum number of messages shown. */
   readonly messages_max: number;
   readonly max_tokens: number;
 }
 
 /**
- * True for a request that has to be looked at message by message, by {@link fitRequest}. It is asked for every request,
- * so it parses none, and counts nothing lower than that one does.
+ * Returns whether {@link fitRequest} must look at a request message by message.
+ * It runs for every request, so it parses none, and never counts lower than that function.
  */
 export function isTight(size: RequestSize, limits: ContextLimits, calibration: TokenCalibration): boolean {
   const { compaction, window_tokens } = limits;
@@ -43,25 +43,25 @@ export function isTight(size: RequestSize, limits: ContextLimits, calibration: T
 
 /** A request, message by message. */
 export interface RequestFacts {
-  /** What it shows, after the present summary. */
+  /** Messages after the present summary. */
   readonly messages: readonly {
     readonly seq: number;
     readonly role: string;
     readonly content: readonly ContentBlock[];
   }[];
-  /** JSON of the rest of the prompt: system, tools, memory, present summary. */
+  /** JSON bytes of the rest of the prompt: system, tools, memory, present summary. */
   readonly fixed_bytes: number;
-  /** The present summary's part of that; 0 without one. */
+  /** The present summary's share of it; 0 without a summary. */
   readonly replaced_bytes: number;
   readonly has_tools: boolean;
   readonly max_tokens: number;
-  /** What the model may think of `max_tokens`. */
+  /** Maximum thinking within `max_tokens`. */
   readonly thinking_tokens: number;
-  /** What a summary may take. */
+  /** Maximum length of a summary. */
   readonly summary_tokens: number;
-  /** The model's thinking blocks are good only after what they were made after: behind another summary none is sent. */
+  /** The model binds thinking blocks to their prefix, so none is sent behind another summary. */
   readonly binds_thinking: boolean;
-  /** The provider found this very prompt too long. */
+  /** The provider found this prompt too long. */
   readonly is_refused: boolean;
 }
 
@@ -71,8 +71,8 @@ export type FitVerdict =
   | { readonly kind: 'compact'; readonly plan: CompactionPlan };
 
 /**
- * What becomes of a request: it is sent as it is or with a shorter answer, its conversation is compacted first, or its
- * run ends. No summary is asked for, and paid, after which the request would still not fit.
+ * Decides whether a request is sent, perhaps with a shorter answer, compacted first, or ends its run.
+ * No summary is paid for after which the request would still not fit.
  */
 export function fitRequest(
   facts: RequestFacts,

@@ -1,48 +1,54 @@
 import { hex32 } from '../base/hex.ts';
 import { isJsonObject, type Json } from '../base/json.ts';
 
-/** A call as loop detection sees it. */
+/** A call in loop detection. */
 export interface LoopCall {
   readonly tool_name: string;
   readonly input: Json;
   readonly result: string | null;
   readonly is_error: boolean;
-  /** It changes something: with other arguments it is something new, whatever its result says. Default false. */
+  /**
+   * It has an effect: new arguments make it new, whatever its result.
+   * Default: false.
+   */
   readonly acts?: boolean;
 }
 
 export interface LoopPolicy {
-  /** Times that the same steps may come in a row before it is a loop; 0: loops are not looked for. */
+  /** Allowed repetitions of the same steps; 0 turns loop detection off. */
   readonly repeats_max: number;
-  /** Steps of the longest cycle that is looked for. */
+  /**
+   * Longest detected cycle.
+   * Unit: steps.
+   */
   readonly cycle_len_max: number;
-  /** Steps in a row that may bring nothing new; 0: stalls are not looked for. */
+  /** Allowed consecutive steps without anything new; 0 turns stall detection off. */
   readonly stalled_steps_max: number;
 }
 
 export const LOOP_POLICY_DEFAULT: LoopPolicy = { repeats_max: 4, cycle_len_max: 4, stalled_steps_max: 8 };
 
-/** The steps of a run as far as loops are looked for in them: short texts, bounded in number. */
+/** Prints of a run's steps for loop detection: short texts, bounded in number. */
 export interface StepPrints {
-  /** One print a step that called tools, oldest first. */
+  /** A print for each step with calls, oldest first. */
   readonly prints: readonly string[];
-  /** Prints of results that the run has had, oldest first, each once. */
+  /** Distinct prints of the run's results, oldest first. */
   readonly seen: readonly string[];
-  /** Steps in a row, up to the last, that brought nothing new. */
+  /** Consecutive steps without anything new, up to the last. */
   readonly stalled: number;
 }
 
 /** Before the first step. */
 export const NO_STEPS: StepPrints = { prints: [], seen: [], stalled: 0 };
 
-/** Prints that are kept: enough for five rounds of the longest cycle, and results for about as long a look back. */
+/** Prints kept: five rounds of the longest cycle, and results for about as long. */
 const PRINTS_KEPT = 24;
 const RESULTS_KEPT = 64;
 
 /**
- * The prints with one more step. A step without a call is none: it changes nothing. One brings nothing new when every
- * call of it failed, or had a result that was seen before (of a call that acts: with the same arguments); a call that is
- * still open is new.
+ * Adds a step to the prints. A step without a call changes nothing.
+ * A step is stale when every call failed or had a known result (of a call with effects: with the same arguments). An
+ * open call is new.
  */
 export function withStep(steps: StepPrints, calls: readonly LoopCall[]): StepPrints {
   if (calls.length === 0) return steps;
@@ -66,15 +72,15 @@ function withResults(seen: readonly string[], results: readonly string[]): reado
 }
 
 export type LoopVerdict =
-  /** The last `repeats` times `cycle_len` steps were alike: tools, arguments and results. */
+  /** The last `repeats` times `cycle_len` steps had equal tools, arguments and results. */
   | { readonly kind: 'loop'; readonly cycle_len: number; readonly repeats: number }
-  /** The last `steps` steps failed, or had results that the run had seen before. */
+  /** The last `steps` steps failed or had known results. */
   | { readonly kind: 'stall'; readonly steps: number };
 
 /**
- * Whether a run goes round in circles. A loop is the same calls with the same arguments and the same results, over and
- * over, in a cycle of one or more steps. A stall is a row of steps none of which brought anything new, whatever their
- * arguments.
+ * Detects whether a run goes round in circles.
+ * Loop: a cycle of steps repeats with the same calls, arguments and results. Stall: consecutive steps bring nothing
+ * new, whatever their arguments.
  */
 export function detectLoop(steps: StepPrints, policy: LoopPolicy = LOOP_POLICY_DEFAULT): LoopVerdict | null {
   const { prints, stalled } = steps;
@@ -86,7 +92,7 @@ export function detectLoop(steps: StepPrints, policy: LoopPolicy = LOOP_POLICY_D
   return stalled > policy.stalled_steps_max ? { kind: 'stall', steps: stalled } : null;
 }
 
-/** How many times the last `length` entries stand in a row at the end. */
+/** Counts the repetitions of the last `length` entries at the end. */
 function repeatsAtEnd(prints: readonly string[], length: number): number {
   if (prints.length < length) return 0;
   let alike = 0;
@@ -101,8 +107,8 @@ function resultPrint({ tool_name, result, acts }: LoopCall, fingerprint: string)
 }
 
 /**
- * A short text that is the same for calls that mean the same: tool, arguments whatever the order of their members and
- * the space around their texts, and result.
+ * Makes a short text that is equal for equivalent calls: same tool, arguments and result.
+ * The order of members and the space around texts do not count.
  */
 export function callFingerprint({ tool_name, input, result, is_error }: LoopCall): string {
   const args = new TextPrint();
@@ -111,7 +117,7 @@ export function callFingerprint({ tool_name, input, result, is_error }: LoopCall
   return `${tool_name}:${args.toHex()}:${outcome}`;
 }
 
-/** Adds JSON text with the members of objects in order and the space around texts left out. */
+/** Adds JSON text with sorted object members and trimmed texts. */
 function addNormalised(print: TextPrint, input: Json): void {
   let separator = '';
   if (Array.isArray(input)) {
@@ -138,7 +144,7 @@ function addNormalised(print: TextPrint, input: Json): void {
 /** From here on `sort` is cheaper. */
 const MANY_NAMES = 16;
 
-/** Sorts names in place. Arguments have a few, for which `sort` costs as much as all the rest of a fingerprint. */
+/** Sorts names in place. For the few names of arguments, `sort` would cost as much as the rest of a fingerprint. */
 function inOrder(names: string[]): readonly string[] {
   if (names.length >= MANY_NAMES) return names.sort();
   for (let sorted = 1; sorted < names.length; sorted++) {
@@ -158,8 +164,8 @@ function printOf(...parts: readonly string[]): string {
 }
 
 /**
- * 64 bits of a text, as hex: two FNV-1a sums. Good against chance, not against malice. The text comes in parts, since
- * joining long ones costs more than the sums.
+ * Hashes a text to 64 bits, as hex: two FNV-1a sums. Good against chance, not against malice.
+ * The text comes in parts, since joining long texts costs more than the sums.
  */
 class TextPrint {
   #a = 0x811c9dc5 | 0;

@@ -1,28 +1,28 @@
 import { isJsonObject, type Json } from '../base/json.ts';
 import type { ContentBlock } from '../model/content.ts';
 
-/** How many bytes of request JSON make a token, as learnt from answers. Kept per model. */
+/** Bytes of request JSON per token, learnt from answers for each model. */
 export interface TokenCalibration {
   readonly bytes_per_token: number;
-  /** Answers that it was learnt from. */
+  /** Number of answers learnt from. */
   readonly samples: number;
 }
 
-/** Before any answer: on the low side for prose, so that a first estimate is rather too high. */
+/** Used before any answer: low for prose, so that a first estimate is rather too high. */
 export const TOKEN_CALIBRATION_DEFAULT: TokenCalibration = { bytes_per_token: 3, samples: 0 };
 
 /** Tokens that the provider adds to a request with tools. */
 export const TOOL_PROMPT_TOKENS = 600;
-/** Tokens of an image at the size to which the provider scales large ones. */
+/** Tokens of an image at the size to which the provider scales large images. */
 export const IMAGE_TOKENS = 1_600;
 const BYTES_PER_TOKEN_MIN = 1;
 const BYTES_PER_TOKEN_MAX = 8;
-/** Prompts below it say more of fixed parts than of text. */
+/** Shorter prompts tell more about fixed parts than about text. */
 const SAMPLE_TOKENS_MIN = 200;
-/** The weight of a new answer never falls below one in this many, so that a changed tokenizer is noticed. */
+/** Inverse of an answer's minimum weight, so that a changed tokenizer is noticed. */
 const SAMPLES_REMEMBERED = 50;
 
-/** Tokens of `bytes` bytes of request JSON without images, rounded up. */
+/** Estimates the tokens of `bytes` bytes of request JSON without images, rounded up. */
 export function estimateTokens(
   bytes: number,
   calibration: TokenCalibration = TOKEN_CALIBRATION_DEFAULT,
@@ -32,7 +32,7 @@ export function estimateTokens(
 
 const encoder = new TextEncoder();
 
-/** Tokens of a message's content. Images count by what the provider makes of them, not by their bytes. */
+/** Estimates the tokens of a message's content. Images count by their tokens at the provider, not by their bytes. */
 export function estimateContentTokens(
   content: readonly ContentBlock[],
   calibration: TokenCalibration = TOKEN_CALIBRATION_DEFAULT,
@@ -47,8 +47,8 @@ export function estimateContentTokens(
 }
 
 /**
- * What an answer teaches: `bytes` of its request's JSON, which held no images, came to `tokens` prompt tokens, cached or
- * not. Short requests teach nothing; a value beyond reason counts as the nearest reasonable one.
+ * Learns from an answer: `bytes` of request JSON without images took `tokens` prompt tokens, cached or not.
+ * Short requests are ignored; an unreasonable value counts as the nearest reasonable value.
  */
 export function calibrate(
   calibration: TokenCalibration,

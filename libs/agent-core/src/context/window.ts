@@ -1,31 +1,31 @@
-/** Part of the window that prompts may fill; beyond it the conversation is compacted. As in Letta. */
+/** Share of the window at which the conversation is compacted, as in Letta. */
 export const WINDOW_TRIGGER = 0.9;
-/** Fewest tokens left for an answer, thoughts aside, that make a request worth its money. */
+/** Fewest answer tokens, thinking aside, that make a request worth its cost. */
 const OUTPUT_TOKENS_MIN = 1_024;
 
 export interface WindowFacts {
   /** Estimate of the whole prompt: system, tools, memory, summary, messages. */
   readonly input_tokens: number;
-  /** What the definition asks for. */
+  /** Requested by the definition. */
   readonly max_tokens: number;
-  /** What the model may think of `max_tokens`; the provider wants that to be less. */
+  /** Maximum thinking within `max_tokens`, which must be larger. */
   readonly thinking_tokens: number;
   /** The agent's context window. */
   readonly window_tokens: number;
 }
 
 export type WindowVerdict =
-  /** Send it, with so many tokens for the answer: fewer than asked for where the window leaves no more. */
+  /** Send it with this `max_tokens`, lowered to the room in the window. */
   | { readonly kind: 'fits'; readonly max_tokens: number }
-  /** It cannot be made to fit; its run ends alone. */
+  /** It cannot fit; its run ends alone. */
   | { readonly kind: 'overflow'; readonly message: string };
 
-/** Fewest tokens of an answer that make a request worth its money. */
+/** Returns the fewest answer tokens that make a request worth its cost. */
 export function answerTokensMin(facts: Pick<WindowFacts, 'max_tokens' | 'thinking_tokens'>): number {
   return Math.min(facts.max_tokens, facts.thinking_tokens + OUTPUT_TOKENS_MIN);
 }
 
-/** Whether a request fits the window: as it is, with a shorter answer, or not at all. */
+/** Decides whether a request fits the window: unchanged, with a shorter answer, or not at all. */
 export function fitsWindow(facts: WindowFacts): WindowVerdict {
   const { input_tokens, max_tokens, window_tokens } = facts;
   const left = window_tokens - input_tokens;

@@ -1,7 +1,7 @@
-/** What became of one delivery of a callback. */
+/** Outcome of a callback delivery. */
 export type CallbackOutcome =
   | { readonly kind: 'answered'; readonly status: number }
-  /** No answer came: refused, timed out, or the address may not be called. */
+  /** No response: refused, timed out, or a forbidden address. */
   | { readonly kind: 'unreachable'; readonly reason: string; readonly permanent: boolean };
 
 export type CallbackDecision =
@@ -9,14 +9,17 @@ export type CallbackDecision =
   | { readonly kind: 'try_again'; readonly delay_ms: number; readonly error: string }
   | { readonly kind: 'give_up'; readonly error: string };
 
-/** Waits before the second and every further delivery, as the Standard Webhooks specification recommends them. */
+/**
+ * Delays before the second and later deliveries.
+ * Source: Standard Webhooks specification.
+ */
 const DELAYS_MS: readonly number[] = [5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400].map(
   (seconds) => seconds * 1_000,
 );
 
 /**
- * What to do after the `attempts`-th delivery (the first is 1). Only a 2xx counts as delivered; a redirect does not,
- * because following it would leave the checked address. 410 says that nobody listens any more.
+ * Decides after the `attempts`-th delivery (the first is 1). Only a 2xx counts as delivered.
+ * A redirect would leave the checked address. 410 means that the receiver is gone.
  */
 export function decideAfterCallback(outcome: CallbackOutcome, attempts: number): CallbackDecision {
   if (outcome.kind === 'answered' && outcome.status >= 200 && outcome.status < 300)

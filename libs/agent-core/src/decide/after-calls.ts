@@ -5,8 +5,8 @@ import type { StepDecision } from './decision.ts';
 import { areSettled, carryOutBuiltIn, type StepCall } from './step-calls.ts';
 
 /**
- * Decides about an answer with calls. Calls of built-in tools are carried out. If every call has ended then, the results go
- * back to the model in the same decision; otherwise they are held until the tool host or the caller has given the others.
+ * Decides about an answer with calls. Calls of built-in tools are carried out.
+ * Once every call has ended, the same decision returns the results to the model. Until then they are held.
  */
 export function afterCalls(answered: Answered): StepDecision {
   const { run, key, answer, toolPolicy, memory } = answered;
@@ -16,13 +16,13 @@ export function afterCalls(answered: Answered): StepDecision {
   const rows = calls.map((call) => newToolCall(call, isComplete));
   if (isComplete) {
     const { reason, message, move } = afterResults(run, run.last_seq + said.length, calls, toolPolicy);
-    const what = { bill: answer, calls: rows, changes };
-    return decided(run, key, 'settle', reason, what, [...said, message], move);
+    const parts = { bill: answer, calls: rows, changes };
+    return decided(run, key, 'settle', reason, parts, [...said, message], move);
   }
-  const what = { bill: answer, calls: rows, changes };
+  const parts = { bill: answer, calls: rows, changes };
   return calls.some(({ planned }) => planned.awaits !== null)
-    ? decided(run, key, 'answer', 'waits for the caller', what, said, { state: 'requires_action' })
-    : decided(run, key, 'answer', 'calls tools', what, said, { state: 'acting' });
+    ? decided(run, key, 'answer', 'waits for the caller', parts, said, { state: 'requires_action' })
+    : decided(run, key, 'answer', 'calls tools', parts, said, { state: 'acting' });
 }
 
 function newToolCall({ planned, outcome, duration_ms = 0 }: StepCall, isComplete: boolean): NewToolCall {

@@ -1,24 +1,25 @@
 import type { Candidate, OpenSubmission, ReconcilePolicy } from './after-search.ts';
 
-/** A submission that was in doubt and has found its batch, or was sent anew. */
+/** A doubted submission that has found its batch or was sent again. */
 export interface SettledDoubt {
   readonly nonce: string;
   readonly request_count: number;
-  /** When it was sent: in the provider's time where that was measured, else in the database's. */
+  /** Send time: the provider's where measured, else the database's. */
   readonly sent_at: Date;
 }
 
-/** A batch that may be a second one of a submission. */
+/** A possible duplicate batch of a submission. */
 export interface Suspect<Doubt, Batch> {
   readonly doubt: Doubt;
   readonly batch: Batch;
-  /** A submission of its size is in doubt now, and may own it: nothing but its nonce tells whose it is. */
+  /** A submission of its size is in doubt now and may own it: only the nonce tells. */
   readonly may_be_open: boolean;
 }
 
 /**
- * Returns the unbooked provider batches that may be duplicates of a doubted submission: of its request count, and not made
- * before its send. There is no last moment: a proxy may forward a create hours after it has given up. Each batch is suspected once.
+ * Returns the unbooked provider batches that may be duplicates of a doubted submission.
+ * They have its request count and were made after its send, however late: a proxy may forward a create hours after it
+ * has given up. Each batch is suspected once.
  */
 export function decideOrphans<Doubt extends SettledDoubt, Batch extends Candidate>(
   doubts: readonly Doubt[],

@@ -1,15 +1,24 @@
-/** What the provider said of a provider batch, if anything. */
+/** The provider's report on a provider batch, if any. */
 export interface RemoteFacts {
   readonly processing_status: 'in_progress' | 'canceling' | 'ended';
   readonly has_results: boolean;
 }
 
 export interface PollPolicy {
-  /** Milliseconds between two looks at a batch in its first hour. */
+  /**
+   * Poll interval in the first hour of a batch.
+   * Unit: milliseconds.
+   */
   readonly poll_interval_ms: number;
-  /** Milliseconds between two looks after that. */
+  /**
+   * Poll interval after that.
+   * Unit: milliseconds.
+   */
   readonly poll_interval_ms_max: number;
-  /** Milliseconds for which "no such batch" is believed to be lag. The provider has answered so for minutes. */
+  /**
+   * Grace in which "no such batch" counts as lag; the provider has answered so for minutes.
+   * Unit: milliseconds.
+   */
   readonly missing_grace_ms: number;
 }
 
@@ -24,16 +33,16 @@ export type PollDecision =
   | { readonly kind: 'wait'; readonly delay_ms: number; readonly missing: boolean }
   | { readonly kind: 'lost' };
 
-/** How long the provider has not known a batch. */
+/** Duration for which the provider has not known a batch. */
 export interface MissingFacts {
   readonly missing_since: Date | null;
-  /** Milliseconds since the send by the provider's clock; null where that is not known. */
+  /** Milliseconds since the send by the provider's clock; null if unknown. */
   readonly sent_ms_ago: number | null;
 }
 
 /**
- * True once a batch has been missing for the grace. The grace must be over since the send by the provider's clock as well, so that a
- * jump of the database's clock gives up no batch that the provider does not show yet.
+ * Returns whether a batch has been missing for the grace, also by the provider's clock since the send.
+ * A jump of the database's clock must not give up a batch that the provider does not show yet.
  */
 export function isMissingForGood(
   { missing_since, sent_ms_ago }: MissingFacts,
@@ -45,8 +54,8 @@ export function isMissingForGood(
 }
 
 /**
- * What to do after a look at a submitted batch. `remote` is null when the provider does not know the id, which is
- * believed only after the grace.
+ * Decides after a poll of a submitted batch.
+ * `remote` is null when the provider does not know the id, which counts only after the grace.
  */
 export function decideAfterPoll(
   row: MissingFacts & { readonly submitted_at: Date },

@@ -1,12 +1,18 @@
 import type { RefusalCause } from '../model/refusal-cause.ts';
 
 export interface RefusalPolicy {
-  /** Milliseconds a credential rests after a refusal that names no time; doubled for each further one in a row. */
+  /**
+   * Backoff of a credential after a refusal without a time; doubled for each further refusal in a row.
+   * Unit: milliseconds.
+   */
   readonly backoff_ms: number;
   readonly backoff_ms_max: number;
-  /** Milliseconds between two tries of a credential that is refused altogether. */
+  /**
+   * Retry interval of a refused credential.
+   * Unit: milliseconds.
+   */
   readonly pause_ms: number;
-  /** Creates refused as bad in a row, under one credential, after which it is not the requests that are bad. */
+  /** Consecutive creates of a credential refused as bad before the requests are not to blame. */
   readonly refusals_max: number;
 }
 
@@ -17,26 +23,29 @@ export const REFUSAL_POLICY_DEFAULT: RefusalPolicy = {
   refusals_max: 12,
 };
 
-/** Milliseconds of a `Retry-After` that are believed: some providers have asked for weeks. */
+/**
+ * Longest `Retry-After` that is honoured; some providers have asked for weeks.
+ * Unit: milliseconds.
+ */
 export const RETRY_AFTER_MS_MAX = 3_600_000;
 
 export type RefusalDecision =
-  /** Halve it: one of its requests is the cause. */
+  /** Halve the batch: one request is the cause. */
   | { readonly kind: 'split'; readonly at: number; readonly rest?: CredentialRest }
-  /** It is alone: its run ends. */
+  /** The request is alone: its run ends. */
   | { readonly kind: 'fail_step' }
-  /** Try the same again later; the credential rests meanwhile. Burns no attempt. */
+  /** Retry later without using an attempt; the credential rests meanwhile. */
   | ({ readonly kind: 'wait' } & CredentialRest);
 
-/** For how long nothing is sent under the credential, and why. */
+/** Pause of a credential, and its reason. */
 export interface CredentialRest {
   readonly delay_ms: number;
   readonly pause_reason: string;
-  /** True when waiting mends nothing: a person has to. */
+  /** Waiting does not help; an operator must act. */
   readonly needs_operator: boolean;
 }
 
-/** Why nothing is sent under a credential for a while, as an operator reads it. */
+/** Reasons for a pause of a credential, for the operator. */
 export const PAUSE_REASONS = {
   bad_request: 'the provider refuses every request as bad',
   unauthorized: 'the provider refuses the key',
@@ -47,15 +56,15 @@ export const PAUSE_REASONS = {
   clocks_apart: 'the clocks of the provider and the database are too far apart',
 } as const;
 
-/** How the reason begins where a result says that the account is at fault, before the provider's own word for it. */
+/** Prefix of the reason where a result blames the account; the provider's own term follows. */
 export const ACCOUNT_TROUBLE = 'a result says ';
 
 /**
- * What to do after the provider refused to create a batch of `requestCount` requests. `failures` counts the refusals in
- * a row before this one; `retryAfterMs` is the time that the provider named, if any. `refusedInRow` counts the creates under
- * the credential that were refused as bad since the last that was accepted: halving finds one bad request among good ones,
- * and where no half is ever accepted, failing what is alone would fail every run for a fault that is not theirs. Halving goes
- * on then, a rest after each, for what is good may be in one batch with what is not.
+ * Decides after the provider refused to create a batch of `requestCount` requests.
+ * `failures` counts the earlier refusals in a row; `retryAfterMs` is the provider's time, if any. `refusedInRow` counts
+ * the credential's creates refused as bad since the last accepted create. Halving finds a bad request among good
+ * requests. Where no half is ever accepted, failing a lone request would fail every run for a foreign fault. Halving
+ * then goes on with a rest each time, as a batch may mix good and bad requests.
  */
 export function decideAfterRefusal(
   cause: RefusalCause,
@@ -96,7 +105,7 @@ export function decideAfterRefusal(
     case 'rate_limited':
     case 'overloaded': {
       const own = Math.min(policy.backoff_ms_max, policy.backoff_ms * 2 ** Math.min(failures, 16));
-      // A `Retry-After` of 0, or in the past, is no leave to hammer a provider that has just refused.
+      // A `Retry-After` of 0, or in the past, must not shorten the backoff.
       const named = retryAfterMs === null ? own : Math.max(retryAfterMs, policy.backoff_ms);
       return {
         kind: 'wait',

@@ -1,41 +1,50 @@
-/** What deciding needs of a batch that was sent and never answered for. */
+/** A submission without a response, as decisions see it. */
 export interface UnknownSubmission {
   readonly request_count: number;
-  /** When it was sent: in the provider's time where that was measured, else in the database's. */
+  /** Send time: the provider's where measured, else the database's. */
   readonly sent_at: Date;
-  /** Complete lists so far in which it was not found. */
+  /** Complete searches so far without a match. */
   readonly searches: number;
 }
 
-/** A batch of the provider that no row of ours names. */
+/** A batch at the provider that no row names. */
 export interface Candidate {
   readonly provider_id: string;
   readonly request_count: number;
   readonly created_at: Date;
 }
 
-/** Another submission of which it is not certain which batch is its own. */
+/** Another submission that is not certain of its batch. */
 export interface OpenSubmission {
   readonly request_count: number;
   readonly sent_at: Date;
-  /** `sending`: its answer may be on its way. `adopted`: it took a batch from a list, and no line has proven it yet. */
+  /** `sending`: its response may be on its way. `adopted`: it took a listed batch, and no line has proven it yet. */
   readonly stage: 'sending' | 'unknown' | 'adopted';
 }
 
 export interface ReconcilePolicy {
-  /** Milliseconds that a send time may be off: where a batch of a submission most probably is. */
+  /**
+   * Uncertainty of a send time: the most probable distance of a submission's batch.
+   * Unit: milliseconds.
+   */
   readonly clock_skew_ms: number;
   /**
-   * Milliseconds that a batch is looked for around its send. Far wider than any measured error, as a clock may jump after it
-   * was measured, or never be measured: the window saves work, and the nonce alone proves whose a batch is. Nothing is sent
-   * while the clocks are farther apart.
+   * Search radius around the send, far wider than any measured error: a clock may jump or never be measured.
+   * The window only saves work; the nonce alone proves ownership. Nothing is sent while the clocks are farther apart.
+   * Unit: milliseconds.
    */
   readonly clock_margin_ms: number;
-  /** Milliseconds after the send during which a created batch may have got its time stamp. */
+  /**
+   * Time after the send in which a batch may have been created.
+   * Unit: milliseconds.
+   */
   readonly quarantine_ms: number;
-  /** Milliseconds between two searches. */
+  /**
+   * Search interval.
+   * Unit: milliseconds.
+   */
   readonly search_interval_ms: number;
-  /** Complete searches without a candidate after which the submission counts as never accepted. */
+  /** Complete searches without a candidate before the submission counts as never accepted. */
   readonly searches_min: number;
 }
 
@@ -52,26 +61,25 @@ export type SearchDecision =
   | { readonly kind: 'search_again'; readonly delay_ms: number; readonly counts: boolean }
   | { readonly kind: 'withdraw' };
 
-/** The provider tells its time in whole seconds: by so much two of its times may seem closer than they are. */
+/** The provider's times are whole seconds, so two of them may seem this much closer. */
 const CLOCK_RESOLUTION_MS = 2_000;
 
 /** A list of the provider's batches, as far as it was read. */
 export interface SearchedList {
   readonly complete: boolean;
-  /** The provider's time when it was read; null where that cannot be compared with the time of the send. */
+  /** The provider's time of the list; null where it is not comparable with the send time. */
   readonly now: Date | null;
 }
 
 /**
- * What to do after a list of the provider's batches. A candidate is one that we do not know, of our request count,
- * made around our send; the nearest is adopted (its result lines must then carry our nonce). None in enough complete
- * lists: it was never accepted, and its steps go out again under a new nonce.
- *
- * The caller has waited for the quarantine by the database's clock. It must be over by the provider's clock as well, so that a
- * jump of either clock withdraws nothing that is still on its way.
- *
- * Batches of one size look alike, so `others` may make it wait: for one that is being sent, whose batch the candidate may
- * be, and, before it gives up, for one that may have adopted the batch that is looked for.
+ * Decides after a list of the provider's batches. Candidates are unknown batches of its request count, made around the
+ * send.
+ * The nearest is adopted; its result lines must then carry the nonce. Without any in enough complete lists, the steps
+ * are sent again under a new nonce.
+ * The caller has waited for the quarantine by the database's clock. It must be over by the provider's clock too, so
+ * that a clock jump withdraws no create still on its way.
+ * Batches of one size look alike, so it may wait for `others`: for a submission being sent, which may own the
+ * candidate, and before giving up, for a submission that may have adopted its batch.
  */
 export function decideAfterSearch(
   submission: UnknownSubmission,
@@ -90,28 +98,28 @@ export function decideAfterSearch(
     );
   const wait: SearchDecision = { kind: 'search_again', delay_ms: policy.search_interval_ms, counts: false };
   if (candidate !== undefined) {
-    const isPerhapsTheirs = others.some(
+    const mayBeOthers = others.some(
       (other) =>
         other.stage === 'sending' &&
         other.request_count === candidate.request_count &&
         apartMs(other, candidate, policy) <= policy.clock_skew_ms,
     );
-    return isPerhapsTheirs ? wait : { kind: 'adopt', candidate };
+    return mayBeOthers ? wait : { kind: 'adopt', candidate };
   }
-  const mayHaveTakenOurs = others.some(
+  const mayBeAdopted = others.some(
     (other) => other.stage === 'adopted' && areTwins(submission, other, policy),
   );
   const mayBeOnItsWay =
     list.now !== null &&
     list.now.getTime() - submission.sent_at.getTime() < policy.quarantine_ms - CLOCK_RESOLUTION_MS;
-  if (!list.complete || mayHaveTakenOurs || mayBeOnItsWay) return wait;
+  if (!list.complete || mayBeAdopted || mayBeOnItsWay) return wait;
   if (submission.searches + 1 < policy.searches_min) {
     return { kind: 'search_again', delay_ms: policy.search_interval_ms, counts: true };
   }
   return { kind: 'withdraw' };
 }
 
-/** True for two submissions that may each take the other's batch for its own: of one size, and sent at about the same time. */
+/** Returns whether two submissions may mistake each other's batches: of equal size and sent at about the same time. */
 export function areTwins(
   one: { readonly request_count: number; readonly sent_at: Date },
   other: { readonly request_count: number; readonly sent_at: Date },
@@ -122,7 +130,7 @@ export function areTwins(
   return one.request_count === other.request_count && betweenMs <= overlapMs;
 }
 
-/** Milliseconds between a batch and the time in which a create of the submission makes one; 0 within. */
+/** Returns the milliseconds between a batch and the creation window of a submission; 0 within. */
 function apartMs(
   submission: { readonly sent_at: Date },
   batch: Candidate,
@@ -132,7 +140,7 @@ function apartMs(
   return Math.max(-afterMs, afterMs - quarantine_ms, 0);
 }
 
-/** True for a batch of the submission's size, made around its send. */
+/** Returns whether a batch has the submission's size and was made around its send. */
 function mayBeOf(
   submission: { readonly request_count: number; readonly sent_at: Date },
   batch: Candidate,

@@ -17,7 +17,7 @@ import { afterTooLong, boosted, ifCancelling, isBoosted, isCancelling, nextStep,
 import type { StepAnswer } from './step-outcome.ts';
 import { NO_TRAIL, type Trail } from './trail.ts';
 
-/** Answers in a row that the provider may suspend before the run is given up. */
+/** Consecutive suspended answers before the run is given up. */
 export const PAUSES_MAX = 10;
 
 type AfterStop = (answered: Answered) => StepDecision;
@@ -38,7 +38,7 @@ const AFTER_STOP: ReadonlyMap<string, AfterStop> = new Map<string, AfterStop>([
   ...[...WITHOUT_CALLS].map(([stop, decide]) => [stop, callsOr(decide)] as const),
 ]);
 
-/** Returns the calls that a run goes on with; none of an answer that stops for another reason or cannot be sent back. */
+/** Returns the calls that a run goes on with; none for another stop reason or unusable calls. */
 export function requestedCalls(run: RunFacts, answer: StepAnswer): readonly ToolUseBlock[] {
   const { stop_reason, content } = answer;
   if (run.summarises_to_seq !== null || isCancelling(run)) return [];
@@ -48,10 +48,7 @@ export function requestedCalls(run: RunFacts, answer: StepAnswer): readonly Tool
   return areEchoable(uses) ? toolUsesOf(uses) : [];
 }
 
-/**
- * Decides about an answer of the model. In this order: it has no stop reason → its batch is being cancelled → the function
- * of its stop reason.
- */
+/** Decides about an answer of the model. In this order: no stop reason → batch being cancelled → its stop reason. */
 export function afterStop(answered: Answered): StepDecision {
   const { run, answer } = answered;
   const { stop_reason } = answer;
@@ -78,7 +75,7 @@ function afterRefusedByModel(answered: Answered): StepDecision {
   return settled(answered, 'refused by the model', false, failed('refusal', 'The model refused to answer.'));
 }
 
-/** Words that are cut off end the run. A call that is cut off is asked for once more, with twice the tokens. */
+/** Decides about a cut-off answer. Cut-off words end the run; a cut-off call is repeated once with twice the tokens. */
 function afterCutOff(answered: Answered): StepDecision {
   const { run, answer } = answered;
   if (!answer.content.some(isCall)) {
@@ -104,13 +101,13 @@ function afterWindowExceeded(answered: Answered): StepDecision {
   const message = 'The conversation no longer fits the context window of the model.';
   const move = afterTooLong(run, toolPolicy, failed('context_overflow', message));
   if (move.state !== 'ready') return settled(answered, 'context window exceeded', standsAlone(answer), move);
-  // Kept, for there may be nothing to summarise: then the run ends without another answer.
+  // Kept, because without messages to summarise the run ends without another answer.
   const error = { type: 'context_overflow', message };
   const said = messagesOf(answered, false);
   return decided(run, key, 'error', 'context window exceeded', { bill: answer, error }, said, move);
 }
 
-/** Decides about the calls of an answer, if it makes any that can be answered; else decides by `withoutCalls`. */
+/** Decides about the answerable calls of an answer; without any, decides by `withoutCalls`. */
 function callsOr(withoutCalls: AfterStop): AfterStop {
   return (answered) => {
     if (answered.calls.length > 0) return afterCalls(answered);
@@ -145,7 +142,7 @@ function afterPause(answered: Answered): StepDecision {
 function afterEndOfTurn(answered: Answered): StepDecision {
   const { run, answer, toolPolicy } = answered;
   const decision = decideAfterWords(run, answer.content, toolPolicy);
-  // The provider takes no empty text back.
+  // The provider refuses empty texts.
   const shown = !isEmptyAnswer(answer.content);
   if (decision.kind === 'reask') return askedAgain(answered, decision, shown);
   const { move, reason } = decision;
@@ -154,7 +151,7 @@ function afterEndOfTurn(answered: Answered): StepDecision {
   return settled(answered, reason, shown, isWordEnd ? { ...move, stop_reason: 'stop_sequence' } : move);
 }
 
-/** Tells the model in the same decision what to go on with. */
+/** Sends the model an instruction in the same decision. */
 function askedAgain(
   answered: Answered,
   { reason, text }: Extract<WordsDecision, { kind: 'reask' }>,
@@ -166,7 +163,7 @@ function askedAgain(
   const asked: AppendedMessage = {
     seq: run.last_seq + said.length + 1,
     role: 'user',
-    // What is wrong with a result may name a key of the answer.
+    // The error in a result may name a key of the answer.
     content_json: JSON.stringify([{ type: 'text', text: text.toWellFormed() }]),
     shown: true,
   };
@@ -175,7 +172,7 @@ function askedAgain(
   return decided(run, key, 'settle', reason, { bill: answer }, [...said, asked], move);
 }
 
-/** The trail with other counts, and without what was noted of a prompt that was too long. */
+/** Returns the trail with other counts and without the note of a too long prompt. */
 function counting({ history, steps, denied, refusal }: Trail, reasks: number, pauses: number): Trail {
   const kept = {
     ...(denied === undefined ? {} : { denied }),
@@ -184,13 +181,13 @@ function counting({ history, steps, denied, refusal }: Trail, reasks: number, pa
   return { history, steps, ...kept, reasks, pauses };
 }
 
-/** The answer becomes part of the run, and ends its step. */
+/** Applies the answer to the run and ends its step. */
 function settled(answered: Answered, reason: string, shown: boolean, move: RunMove): StepDecision {
   const { run, key, answer } = answered;
   return decided(run, key, 'settle', reason, { bill: answer }, messagesOf(answered, shown), move);
 }
 
-/** Paid and of no use: booked, and kept out of the conversation. */
+/** Books a paid but useless answer and hides it from the conversation. */
 function discarded(
   { run, key, answer }: Answered,
   reason: string,
@@ -210,9 +207,9 @@ function pausedAtLimit({ result }: ToolPolicy): RunMove {
 }
 
 /**
- * True for an answer that a later request may show although nothing answers it: it says something, calls no tool, was
- * neither refused nor suspended, and, where it was cut off, ends in text. The provider refuses a conversation that holds any other for
- * as long as it lives.
+ * Returns whether later requests may show an answer without a reply to it.
+ * It has text, calls no tool, was neither refused nor suspended, and ends in text if cut off. The provider refuses a
+ * conversation with any other for ever.
  */
 function standsAlone({ stop_reason, content }: StepAnswer): boolean {
   if (content.some(isCall) || isEmptyAnswer(content)) return false;

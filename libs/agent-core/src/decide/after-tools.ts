@@ -30,21 +30,21 @@ import {
 import { NO_TOOL_POLICY, type ToolPolicy } from './tool-policy.ts';
 import { afterCallsOf, NO_TRAIL, rememberRefusal, withRefusal } from './trail.ts';
 
-/** The decision about a run by the results of all calls of its step. */
+/** The decision about a run after all results of its step. */
 export interface ResultsDecision {
   readonly run_id: string;
   readonly step_number: number;
   readonly reason: string;
   readonly message: AppendedMessage;
   readonly calls: readonly EndedCall[];
-  /** Changes of memory by the calls that were carried out, in their order. */
+  /** Memory changes of the calls carried out, in order. */
   readonly changes: readonly BlockChange[];
   readonly run: RunMove;
 }
 
 /**
- * Decides about a run whose tool host and caller have given all results. Calls of built-in tools that are still open are
- * carried out first. Throws for any other call without an outcome.
+ * Decides about a run with all results of tool host and caller. Carries out open calls of built-in tools first.
+ * Throws: for any other call without an outcome.
  */
 export function decideResults(
   run: RunFacts,
@@ -61,8 +61,8 @@ export function decideResults(
 }
 
 /**
- * Ends a run whose results cannot be stored, however often it is tried. Each call is answered with an error, so that its
- * conversation stays usable; the rows keep what is known of each call.
+ * Ends a run whose results can never be stored.
+ * Each call is answered with an error, so that the conversation stays usable; the rows keep their own outcomes.
  */
 export function decidePoisonedResults(
   run: RunFacts,
@@ -88,7 +88,7 @@ export function decidePoisonedResults(
   };
 }
 
-/** The move that follows from the results of a step, and the message that brings them to the model. */
+/** The move after the results of a step, and the message with them. */
 interface AfterResults {
   readonly reason: string;
   readonly message: AppendedMessage;
@@ -96,10 +96,9 @@ interface AfterResults {
 }
 
 /**
- * Decides once every call of the step has its result. `assistantSeq` is the number of the message with the calls. In this
- * order: the batch is being cancelled → the end; what the tool rules and the step limit say, see {@link loopAfterCalls};
- * its deadline has passed → the end; the run goes round in circles → the end; on. The step limit is exact: a run whose last
- * allowed step called tools has had them carried out, and ends.
+ * Decides once every call of the step has its result. `assistantSeq` is the number of the message with the calls.
+ * In this order: batch being cancelled → end; tool rules and step limit, see {@link loopAfterCalls}; deadline passed →
+ * end; loop detected → end; on. The step limit is exact: calls of the last step are carried out before the run ends.
  */
 export function afterResults(
   run: RunFacts,
@@ -154,13 +153,13 @@ function moveAfterResults(
   return [loop.reason, nextStep(run, trail), loop.reask];
 }
 
-/** What the first call of `finish` handed over; undefined where there is none. */
+/** Returns the result given to the first `finish` call; undefined without such a call. */
 function finishedWith(settled: readonly SettledCall[]): Json | undefined {
   const call = settled.find(({ planned, outcome }) => planned.kind === 'finish' && outcome.ok);
   return call?.planned.args['result'];
 }
 
-/** What the model is told of the last call of `finish` that is refused; undefined where none is. */
+/** Returns the error text of the last refused `finish` call; undefined if none is refused. */
 function refusalIn(settled: readonly SettledCall[]): string | undefined {
   return settled.findLast(({ planned, outcome }) => planned.tool?.kind === 'finish' && !outcome.ok)?.outcome
     .result;
@@ -170,6 +169,6 @@ function loopText(verdict: LoopVerdict): string {
   if (verdict.kind === 'stall')
     return `The last ${verdict.steps} steps brought nothing new: their calls failed or had results that were there before.`;
   const { cycle_len, repeats } = verdict;
-  const what = cycle_len === 1 ? 'The same step' : `The same ${cycle_len} steps`;
-  return `${what} came ${repeats} times in a row, with the same calls, arguments and results.`;
+  const subject = cycle_len === 1 ? 'The same step' : `The same ${cycle_len} steps`;
+  return `${subject} came ${repeats} times in a row, with the same calls, arguments and results.`;
 }

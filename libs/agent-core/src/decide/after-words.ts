@@ -6,27 +6,28 @@ import { completed, failed, type RunFacts, type RunMove } from './decision.ts';
 import { resultOf } from './result-of.ts';
 import { NO_TRAIL, withRefusal } from './trail.ts';
 
-/** What an answer without a call does to its run: the end, or what the model is told to go on with. */
+/** Effect of an answer without calls: the end of the run, or the text to continue with. */
 export type WordsDecision =
   | { readonly kind: 'end'; readonly reason: string; readonly move: RunMove }
   | { readonly kind: 'reask'; readonly reason: string; readonly text: string };
 
 const EMPTY = `${AUTOMATED_PREFIX}Your last response was empty. Please answer.`;
 
-/** True for a text that says nothing; requests do not show it. */
+/** Returns whether a text is blank; requests do not show it. */
 export function isBlankText({ type, text }: ContentBlock): boolean {
   return type === 'text' && (typeof text !== 'string' || text.trim() === '');
 }
 
-/** True for an answer that says nothing: thinking and blank text only, or no block at all. */
+/** Returns whether an answer is empty: only thinking and blank text, or no block. */
 export function isEmptyAnswer(content: readonly ContentBlock[]): boolean {
   return content.every((block) => isBlankText(block) || isThought(block));
 }
 
 /**
- * Decides about an answer that calls nothing. An empty one is asked for again, unless the run has called tools or
- * been paused before: a model that is done with its work may have nothing to add. Then the tool rules may demand a call. Otherwise it ends the
- * run, with the typed result that the run may owe: one that is missing or does not fit is asked for again, too. The model is asked again {@link REASKS_MAX} times in a row, for whatever reason; then the run ends as
+ * Decides about an answer without calls.
+ * An empty answer is asked for again, unless the run has called tools or been paused: a finished model may have nothing
+ * to add. Then the tool rules may demand a call. Otherwise it ends the run with its typed result, if required; a
+ * missing or invalid result is asked for again. After {@link REASKS_MAX} such requests in a row, the run ends as
  * `loop_detected`.
  */
 export function decideAfterWords(
@@ -66,8 +67,8 @@ export function decideAfterWords(
 }
 
 /**
- * Of a run that owes a typed result. One that is to be handed over with a call is not in the words, whatever they say: the
- * call was made too early, beside one that the caller did not allow.
+ * Decides about a run that requires a typed result. Words never hold a result that needs a call, whatever they say.
+ * That call was made too early, beside a call that the caller denied.
  */
 function afterResult(
   run: Pick<RunFacts, 'step_number' | 'max_steps' | 'trail'>,

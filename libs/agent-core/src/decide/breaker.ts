@@ -1,8 +1,11 @@
-/** When a credential that keeps failing rests. */
+/** Limits after which a failing credential rests. */
 export interface BreakerPolicy {
-  /** Creates in a row without an answer before the first rest. */
+  /** Consecutive creates without a response before the first rest. */
   readonly failures_min: number;
-  /** Milliseconds of the first rest; doubled for each further failure. */
+  /**
+   * First rest; doubled for each further failure.
+   * Unit: milliseconds.
+   */
   readonly rest_ms: number;
   readonly rest_ms_max: number;
 }
@@ -13,7 +16,10 @@ export const BREAKER_POLICY_DEFAULT: BreakerPolicy = {
   rest_ms_max: 300_000,
 };
 
-/** Milliseconds that a credential rests after its `failures`-th create in a row without an answer; 0 for none. */
+/**
+ * Returns the rest of a credential after its `failures`-th consecutive create without a response; 0 for none.
+ * Unit: milliseconds.
+ */
 export function breakerRestMs(failures: number, policy: BreakerPolicy): number {
   if (failures < policy.failures_min) return 0;
   return Math.min(policy.rest_ms_max, policy.rest_ms * 2 ** Math.min(failures - policy.failures_min, 16));

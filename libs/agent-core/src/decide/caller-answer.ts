@@ -3,25 +3,28 @@ import type { ToolOutcome } from '../model/tool.ts';
 import { capResult } from '../tools/results.ts';
 import type { RunFacts } from './decision.ts';
 
-/** A call that awaits the caller, or did. */
+/** A call that awaits or awaited the caller. */
 export interface AwaitedCall {
   readonly tool_name: string;
   readonly awaits: 'approval' | 'answer';
-  /** Says what the answer was that was taken; null while there is none. */
+  /** Hash of the accepted answer; null without an answer. */
   readonly answer_sha256: string | null;
-  /** Whether it is a call of the run's present step. */
+  /** Whether it belongs to the run's present step. */
   readonly is_present: boolean;
-  /** Characters of a result beyond which it is cut. */
+  /**
+   * Length to which a result is cut.
+   * Unit: characters.
+   */
   readonly return_char_limit: number;
 }
 
-/** What a caller says of a call. */
+/** A caller's answer to a call. */
 export type CallerAnswer =
   | { readonly kind: 'approve' }
   | { readonly kind: 'deny'; readonly reason: string | null }
   | { readonly kind: 'result'; readonly outcome: ToolOutcome };
 
-/** What an answer does to its call. `result` is null where the call is still to be carried out. */
+/** Effect of an accepted answer. `result` is null where the call is still to be carried out. */
 export interface TakenAnswer {
   readonly verdict: 'approved' | 'denied' | 'answered';
   readonly state: 'pending' | 'succeeded' | 'failed';
@@ -29,9 +32,9 @@ export interface TakenAnswer {
 }
 
 /**
- * What to do with a caller's answer: take it; `repeat` for one that was taken before, which changes nothing; or why it
- * cannot be. The first answer stands: nobody can take back what a run has gone on with. After the deadline none is taken, whether or
- * not the run has been ended yet.
+ * Decides about a caller's answer: accept it, `repeat` for an answer accepted before, or refuse it with the reason.
+ * The first answer stands, as the run may have continued with it. After the deadline none is accepted, even before the
+ * run is ended.
  */
 export function decideCallerAnswer(
   run: Pick<RunFacts, 'state' | 'is_overdue'>,

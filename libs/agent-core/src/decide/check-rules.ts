@@ -9,10 +9,10 @@ import { createArgumentValidator, type ArgumentValidator } from '../tools/valida
 let validate: ArgumentValidator | null = null;
 
 /**
- * What is wrong with tool rules for an agent that has `tools`: rules that leave nothing to call at the start, and
- * arguments that a rule fixes and its tool does not take. Checked where an agent or a batch is accepted, because a run
- * would find it out only when a step has been paid. Rules about tools that the agent does not have are harmless.
- * `path` is a JSON Pointer that begins with `at`.
+ * Checks tool rules against the `tools` of an agent.
+ * Errors: no callable tool at the start, or fixed arguments that do not fit. Checked when an agent or batch is
+ * accepted, before a step is paid. Rules about absent tools are harmless. `path` is a JSON Pointer that begins with
+ * `at`.
  */
 export function checkRulesFit(
   rules: readonly ToolRule[],

@@ -1,18 +1,24 @@
 import type { ReconcilePolicy } from './after-search.ts';
 
-/** How far the provider's clock is ahead of the database's, in milliseconds, and by how much that may be wrong. */
+/**
+ * Offset of the provider's clock ahead of the database's, and its uncertainty.
+ * Unit: milliseconds.
+ */
 export interface ClockOffset {
   readonly offset_ms: number;
   readonly uncertainty_ms: number;
 }
 
-/** Milliseconds between the clocks from which an operator should hear of it. */
+/**
+ * Offset at which an operator is warned.
+ * Unit: milliseconds.
+ */
 export const CLOCK_ALARM_MS = 30_000;
 
 /** `alarm`: an operator should set a clock. `stop`: nothing may be sent, as a search might not cover it. */
 export type ClockVerdict = 'fine' | 'alarm' | 'stop';
 
-/** What an offset calls for. A search covers the margin even where a later reader cannot measure the offset again. */
+/** Judges an offset. A search covers the margin even where a later reader cannot measure the offset again. */
 export function judgeClockOffset(
   { offset_ms, uncertainty_ms }: ClockOffset,
   { clock_margin_ms }: Pick<ReconcilePolicy, 'clock_margin_ms'>,

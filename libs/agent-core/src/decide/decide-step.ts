@@ -33,24 +33,26 @@ import type { StepAnswer, StepOutcome } from './step-outcome.ts';
 import { NO_TOOL_POLICY, type ToolPolicy } from './tool-policy.ts';
 import { NO_TRAIL } from './trail.ts';
 
-/** The facts that a decision about a step rests on. */
+/** Facts for a decision about a step. */
 export interface StepFacts {
   readonly run: RunFacts;
   readonly key: StepKey;
   readonly retry: RetryPolicy;
   readonly toolPolicy?: ToolPolicy;
-  /** The calls of {@link callsToPlan}, planned; each with its outcome if it has ended. Default: none. */
+  /**
+   * The planned calls of {@link callsToPlan}; each with its outcome if it has ended.
+   * Default: none.
+   */
   readonly calls?: readonly StepCall[];
 }
 
 const NO_CALLS: readonly StepCall[] = [];
 
 /**
- * Decides about a step by its outcome at the provider: one move of its run, with messages, calls and changes of
- * memory. In order of severity: the run has moved on → no answer or no usable one (try again or end) → the batch is being
- * cancelled → the answer ends the run → the answer goes on.
- *
- * Memory calls of the answer are carried out on `memory`. If no other call is open then, the run goes on in the same decision.
+ * Decides about a step by its outcome at the provider: a move of its run, messages, calls and memory changes.
+ * By severity: run has moved on → no usable answer (retry or end) → batch being cancelled → the answer ends the run →
+ * the run goes on.
+ * Memory calls are carried out on `memory`. Without other open calls, the run goes on in the same decision.
  */
 export function decideStep(
   { run, key, retry, toolPolicy = NO_TOOL_POLICY, calls = NO_CALLS }: StepFacts,
@@ -64,19 +66,19 @@ export function decideStep(
     : afterSummary(run, key, outcome.answer, retry);
 }
 
-/** The calls that a step goes on with, to be planned before {@link decideStep}. */
+/** Returns the calls that a step goes on with, to be planned before {@link decideStep}. */
 export function callsToPlan(run: RunFacts, key: StepKey, outcome: StepOutcome): readonly ToolUseBlock[] {
   return outcome.kind === 'answered' && isAwaited(run, key) ? requestedCalls(run, outcome.answer) : [];
 }
 
-/** Whether the run waits for this attempt of this step. */
+/** Returns whether the run waits for this attempt of this step. */
 export function isAwaited(run: RunFacts, { number, attempt }: StepKey): boolean {
   return run.state === 'in_flight' && run.step_number === number && run.attempt === attempt;
 }
 
 /**
- * A summary is no message of the conversation, and the step that brought it counts towards no limit. One that was cut off
- * would hide for good what it had not come to: it is asked for once more, with twice the tokens.
+ * Decides about the answer to a summary request, whose step counts towards no limit.
+ * A cut-off summary would lose the rest for good, so it is repeated once with twice the tokens.
  */
 function afterSummary(run: RunFacts, key: StepKey, answer: StepAnswer, policy: RetryPolicy): StepDecision {
   const { stop_reason } = answer;

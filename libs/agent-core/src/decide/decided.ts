@@ -9,18 +9,18 @@ import type { StepCall } from './step-calls.ts';
 import type { StepAnswer, StepBill } from './step-outcome.ts';
 import type { ToolPolicy } from './tool-policy.ts';
 
-/** An answer, and the run that it is for. */
+/** An answer and its run. */
 export interface Answered {
   readonly run: RunFacts;
   readonly key: StepKey;
   readonly answer: StepAnswer;
   readonly toolPolicy: ToolPolicy;
-  /** The calls of the answer, as planned. */
+  /** The planned calls of the answer. */
   readonly calls: readonly StepCall[];
   readonly memory: StepMemory;
 }
 
-/** The message that an answer becomes; none for an answer without content. */
+/** Returns the message of an answer; none without content. */
 export function messagesOf({ run, answer }: Answered, shown: boolean): readonly AppendedMessage[] {
   if (answer.content.length === 0) return [];
   return [{ seq: run.last_seq + 1, role: 'assistant', content_json: answer.content_json, shown }];
@@ -28,13 +28,13 @@ export function messagesOf({ run, answer }: Answered, shown: boolean): readonly 
 
 const NONE: readonly [] = [];
 
-/** The parts of a decision besides its messages and its move. */
+/** Parts of a decision besides messages and move. */
 interface Written extends Partial<Pick<StepDecision, 'calls' | 'changes'>> {
   readonly bill: StepBill | null;
   readonly error?: StepDecision['step']['error'];
 }
 
-/** The event of the run's machine that each move is. */
+/** The run event of each move. */
 export const EVENT_OF_MOVE: Readonly<Record<RunMove['state'], RunEvent>> = {
   ready: 'continue',
   acting: 'act',
@@ -45,7 +45,10 @@ export const EVENT_OF_MOVE: Readonly<Record<RunMove['state'], RunEvent>> = {
   expired: 'expire',
 };
 
-/** The decision about a sealed step. Throws where step or run cannot go that way. */
+/**
+ * Makes the decision about a sealed step.
+ * Throws: where step or run has no such transition.
+ */
 export function decided(
   run: RunFacts,
   key: StepKey,

@@ -8,38 +8,53 @@ import type { NewToolCall } from '../model/tool-call.ts';
 import type { Usage } from '../model/usage.ts';
 import type { Trail } from './trail.ts';
 
-/** What deciding needs to know of a run: its row, and the state of its batch. */
+/** Facts about a run for decisions: its row and the state of its batch. */
 export interface RunFacts {
   readonly id: string;
   readonly batch_state: BatchState;
   readonly state: RunState;
   readonly step_number: number;
   readonly attempt: number;
-  /** Attempts of this step number that failed; an attempt that was never accepted is not one. */
+  /** Failed attempts of this step number. An attempt that was never accepted does not count. */
   readonly failures: number;
-  /** Steps that it may take, with those that have summarised. */
+  /** Maximum number of steps, summary steps included. */
   readonly max_steps: number;
   readonly token_boost: number;
   readonly last_seq: number;
-  /** Null for a run that has done nothing yet. */
+  /** Null for a run without a step. */
   readonly trail: Trail | null;
-  /** The last message that the step under way summarises; null where it is an ordinary one. */
+  /** Last message that the current step summarises; null for an ordinary step. */
   readonly summarises_to_seq: number | null;
-  /** Its step under way has the most tokens that it can have: for a summary, twice those of one cut off. Default false. */
+  /**
+   * The current step has the most tokens possible; for a summary, twice those of a cut-off summary.
+   * Default: false.
+   */
   readonly is_at_token_limit?: boolean;
-  /** Its deadline has passed: it takes no further step. Default false. */
+  /**
+   * Its deadline has passed, so it takes no further step.
+   * Default: false.
+   */
   readonly is_overdue?: boolean;
 }
 
-/** Limits that decisions follow. */
+/** Limits of retries. */
 export interface RetryPolicy {
-  /** Failed attempts of one step number at which the run ends. */
+  /** Failed attempts of a step number before the run ends. */
   readonly attempts_max: number;
-  /** Milliseconds to wait after the first failure; doubled for each further one. */
+  /**
+   * Delay after the first failure; doubled for each further failure.
+   * Unit: milliseconds.
+   */
   readonly retry_delay_ms: number;
-  /** Milliseconds a retry waits at most. */
+  /**
+   * Maximum retry delay.
+   * Unit: milliseconds.
+   */
   readonly retry_delay_ms_max: number;
-  /** Milliseconds to wait after an attempt that an outage of the provider took; it counts as no failure. */
+  /**
+   * Delay after an attempt lost to a provider outage, which counts as no failure.
+   * Unit: milliseconds.
+   */
   readonly outage_delay_ms: number;
 }
 
@@ -56,11 +71,11 @@ export interface AppendedMessage {
   readonly role: 'user' | 'assistant';
   /** JSON text of a content array. */
   readonly content_json: string;
-  /** False for what later requests must not show. */
+  /** False for messages that later requests must not show. */
   readonly shown: boolean;
 }
 
-/** Where a run goes: the state it reaches and the fields that the state must carry. */
+/** A move of a run: the target state and its required fields. */
 export type RunMove =
   | {
       readonly state: 'ready';
@@ -69,7 +84,7 @@ export type RunMove =
       readonly failures: number;
       readonly token_boost: number;
       readonly delay_ms: number;
-      /** Left out: as it was. */
+      /** Default: unchanged. */
       readonly trail?: Trail;
     }
   | { readonly state: 'acting' }
@@ -78,56 +93,59 @@ export type RunMove =
       readonly state: EndedState;
       readonly stop_reason: StopReason;
       readonly error: JsonObject | null;
-      /** What the run came to; left out: nothing. */
+      /**
+       * The run's result.
+       * Default: none.
+       */
       readonly result?: Json;
     };
 
 type EndedState = Extract<RunState, 'completed' | 'failed' | 'cancelled' | 'expired'>;
 
-/** What must be written about one step and its run, and from which state. */
+/** Rows to write for a step and its run, and their expected states. */
 export interface StepDecision {
   readonly kind: 'apply';
   readonly key: StepKey;
-  /** Why, for the log. */
+  /** For the log. */
   readonly reason: string;
   readonly step: {
     readonly from: StepState;
     readonly state: StepState;
-    /** True where an answer becomes part of the run: at most once for a step number. */
+    /** True where an answer becomes part of the run, at most once per step number. */
     readonly applies: boolean;
     readonly stop_reason: string | null;
     readonly error: JsonObject | null;
     readonly usage: Usage;
-    /** Null where an answer came whose model has no price. */
+    /** Null for an answer of a model without a price. */
     readonly cost_nanousd: number | null;
     readonly message_id: string | null;
     readonly model: string | null;
   };
-  /** Of an attempt that is not applied: what is kept of it, which belongs to no step. */
+  /** For an attempt that is not applied: messages kept without a step. */
   readonly messages: readonly AppendedMessage[];
   /** The calls of the answer. */
   readonly calls: readonly NewToolCall[];
-  /** Changes of memory by the calls that were carried out, in their order. */
+  /** Memory changes of the calls carried out, in order. */
   readonly changes: readonly BlockChange[];
-  /** What takes the place of the messages that the step has summarised. */
+  /** Replacement for the messages that the step has summarised. */
   readonly summary: string | null;
   readonly run: RunMove;
 }
 
-/** Nothing is written: the run has gone on without this line. */
+/** Nothing is written: the run has moved on without this line. */
 export interface Refusal {
   readonly kind: 'refuse';
   readonly key: StepKey;
   readonly reason: 'stale' | 'ended';
 }
 
-/** The move that ends a run well, with its result if it has one. */
+/** Makes the move that ends a run with success, with its result if any. */
 export function completed(stopReason: StopReason, result?: Json): RunMove {
   const ended = { state: 'completed', stop_reason: stopReason, error: null } as const;
   return result === undefined ? ended : { ...ended, result };
 }
 
-/** The move that ends a run without success; `message` is for the user and never holds provider internals. */
+/** Makes the move that ends a run without success; `message` is for the user, without provider internals. */
 export function failed(stopReason: StopReason, message: string, detail: JsonObject = {}): RunMove {
   return { state: 'failed', stop_reason: stopReason, error: { message, ...detail } };
 }
@@ -135,10 +153,13 @@ export function failed(stopReason: StopReason, message: string, detail: JsonObje
 /** The move of a run whose batch is being cancelled. */
 export const cancelledMove: RunMove = { state: 'cancelled', stop_reason: 'cancelled', error: null };
 
-/** The move of a run that would go on and is past its deadline. */
+/** The move of a run past its deadline that would otherwise go on. */
 export const overdueMove: RunMove = failed('deadline', 'The run passed its deadline before it was done.');
 
-/** Milliseconds to wait after the `failures`-th failed attempt of a step. */
+/**
+ * Returns the delay after the `failures`-th failed attempt of a step.
+ * Unit: milliseconds.
+ */
 export function retryDelayMs(policy: RetryPolicy, failures: number): number {
   return Math.min(policy.retry_delay_ms_max, policy.retry_delay_ms * 2 ** Math.max(0, failures - 1));
 }

@@ -1,7 +1,7 @@
 import { transition } from '../machine/machine.ts';
 import { batchMachine, type BatchState } from '../machine/batch.ts';
 
-/** How a batch stands: its state and how its runs stand. */
+/** State of a batch and states of its runs. */
 export interface BatchFacts {
   readonly state: BatchState;
   readonly open_runs: number;
@@ -10,8 +10,8 @@ export interface BatchFacts {
 }
 
 /**
- * The state in which a batch ends, or null while a run of it is open. `completed` if any run completed (or there are
- * none), `failed` if none did, `cancelled` if it was asked to stop.
+ * Returns the final state of a batch; null while a run is open.
+ * `completed` if any run completed (or there are none), `failed` if none did, `cancelled` after a cancel request.
  */
 export function decideFinish(batch: BatchFacts): BatchState | null {
   if (batch.open_runs > 0) return null;

@@ -11,7 +11,7 @@ import {
 } from './decision.ts';
 import { NO_TRAIL, type Trail } from './trail.ts';
 
-/** The move to the next step of a run that has steps left, to be judged by `trail`. */
+/** Makes the move to the next step of a run with steps left, to be judged by `trail`. */
 export function nextStep(run: Pick<RunFacts, 'step_number'>, trail: Trail): RunMove {
   return {
     state: 'ready',
@@ -35,7 +35,7 @@ function readyAgain(run: RunFacts, delayMs: number): Extract<RunMove, { state: '
   };
 }
 
-/** The end of a run whose answer came whole and can neither be stored nor sent back. */
+/** Makes the end of a run whose complete answer can neither be stored nor sent back. */
 export function unusable(reason: string): RunMove {
   return failed(
     'unusable_answer',
@@ -54,19 +54,19 @@ export function afterForeignCancel(run: RunFacts): RunMove {
   return { ...readyAgain(run, 0), failures: run.failures };
 }
 
-/** Whether an answer that was cut off is not asked for again: it has been, or no attempt can be numbered. */
+/** Returns whether a cut-off answer must not be repeated: it has been, or attempt numbers are used up. */
 export function isBoosted(run: RunFacts): boolean {
   return run.token_boost > 0 || run.attempt >= ATTEMPT_MAX;
 }
 
-/** Again at once with twice the tokens, which counts as no failure. */
+/** Makes a retry at once with twice the tokens, which counts as no failure. */
 export function boosted(run: RunFacts): RunMove {
   return { ...readyAgain(run, 0), failures: run.failures, token_boost: run.token_boost + 1 };
 }
 
 /**
- * The model knows its limit better than our estimate: what was said is summarised, once, and the step tried again. A
- * request for a summary, and one that shows a summary made for this, has nothing left to try.
+ * Decides after the model found the prompt too long: it is summarised once and the step retried.
+ * Summary requests, and requests after such a summary, have no further retry.
  */
 export function afterTooLong(run: RunFacts, { compacts }: ToolPolicy, gaveUp: RunMove): RunMove {
   if (isCancelling(run)) return cancelledMove;
@@ -77,19 +77,19 @@ export function afterTooLong(run: RunFacts, { compacts }: ToolPolicy, gaveUp: Ru
   return { ...readyAgain(run, 0), failures: run.failures, trail: { ...trail, too_long: 'refused' } };
 }
 
-/** The trail of a run whose summary is in. */
+/** Returns the trail of a run after its summary. */
 export function summarised(trail: Trail): Trail {
   return trail.too_long === undefined ? trail : { ...trail, too_long: 'summarised' };
 }
 
-/** Tried again for as long as attempts can be numbered, which at the usual delay is most of a day. */
+/** Makes a retry while attempt numbers are left, which at the usual delay is most of a day. */
 export function afterOutage(run: RunFacts, policy: RetryPolicy, gaveUp: RunMove): RunMove {
   if (isCancelling(run)) return cancelledMove;
   if (run.attempt >= ATTEMPT_MAX) return gaveUp;
   return { ...readyAgain(run, policy.outage_delay_ms), failures: run.failures };
 }
 
-/** Another try after a failure, while tries are left; else `gaveUp`. */
+/** Makes a retry after a failure while attempts are left; else `gaveUp`. */
 export function retryOr(run: RunFacts, policy: RetryPolicy, gaveUp: RunMove): RunMove {
   if (isCancelling(run)) return cancelledMove;
   if (run.is_overdue === true) return overdueMove;
@@ -97,12 +97,12 @@ export function retryOr(run: RunFacts, policy: RetryPolicy, gaveUp: RunMove): Ru
   return readyAgain(run, retryDelayMs(policy, run.failures + 1));
 }
 
-/** The end by cancel where the batch is being cancelled; else `move`. */
+/** Returns the end by cancel where the batch is being cancelled; else `move`. */
 export function ifCancelling(run: RunFacts, move: RunMove): RunMove {
   return isCancelling(run) ? cancelledMove : move;
 }
 
-/** True while the batch of the run is being cancelled, and after. */
+/** Returns whether the batch of the run is being or was cancelled. */
 export function isCancelling(run: RunFacts): boolean {
   return run.batch_state === 'cancelling' || run.batch_state === 'cancelled';
 }

@@ -5,9 +5,9 @@ import type { ToolPolicy } from './tool-policy.ts';
 import { NO_TRAIL, type Trail } from './trail.ts';
 
 /**
- * The `tool_choice` that a run's next request is held to, null for the definition's own: a call that the tool rules make
- * due is forced where the model takes that. Where it does not, the answer is checked, as every answer is. None is forced once
- * the caller has denied it.
+ * Returns the `tool_choice` of a run's next request; null for the definition's own.
+ * A call that the tool rules make due is forced where the model accepts that; otherwise only the answer is checked.
+ * None is forced once the caller has denied it.
  */
 export function nextToolChoice(toolPolicy: ToolPolicy, trail: Trail | null): JsonObject | null {
   const { rules, available } = toolPolicy;

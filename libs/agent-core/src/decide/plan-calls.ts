@@ -16,16 +16,14 @@ const NAMES_LISTED_MAX = 50;
 const WITHHELD = 'The call was not made: the run ends because of another call of this answer.';
 
 /**
- * Decides for each tool use of an answer who carries it out. Calls keep their order. A call of an unknown tool, one that
- * the tool rules forbid after `history`, and one with arguments that its schema refuses are rejected with a text that lets
- * the model correct itself; so is one whose numbers would reach who carries it out as others. Calls of client tools, and of tools that need an approval, await the caller. Where a tool rule
- * itself fixes arguments that do not fit, no call of the answer is carried out.
- *
- * A call of `finish` is rejected for as long as other tools are required and called neither before nor beside it: a run goes
- * on until they are, and a result that was taken on the way would be forgotten.
- *
- * A tool use whose id has come before is left out, index and all: the provider takes one result per id, and a call
- * that can never be answered must not have effects.
+ * Plans the runner of each tool use of an answer, in order.
+ * Rejected, with a text for the model: unknown tools, calls that the tool rules forbid after `history`, arguments that
+ * fail the schema, and numbers that would change on the way. Client tools and tools that need approval await the
+ * caller. If a tool rule's own arguments do not fit, no call is carried out.
+ * `finish` is rejected until the required tools are called, before or beside it; a result accepted earlier would be
+ * forgotten.
+ * A tool use with a repeated id is left out with its index. The provider takes one result per id, and a call without a
+ * reply must have no effect.
  */
 export function planCalls(
   uses: readonly ToolUseBlock[],
@@ -48,10 +46,7 @@ export function planCalls(
   }));
 }
 
-/**
- * Those that the rules forbid are rejected for that, whatever is wrong with their arguments. A limit counts only what is
- * carried out.
- */
+/** Rejects the calls that the rules forbid, before any check of arguments. A limit counts only calls carried out. */
 function withoutForbidden(
   calls: readonly PlannedCall[],
   { rules, available }: ToolPolicy,
@@ -88,7 +83,7 @@ function withoutEarlyFinish(
   );
 }
 
-/** The uses with their places, without those whose id has come before. */
+/** Returns the tool uses with their positions, without repeated ids. */
 function distinctOf(
   uses: readonly ToolUseBlock[],
 ): readonly { readonly index: number; readonly use: ToolUseBlock }[] {
@@ -114,10 +109,10 @@ function planCall(
   const given = tool.kind === 'memory' ? withoutNulls(argsOf(use)) : argsOf(use);
   const filled = withPrefilled(tool, given, fixed, by.validate);
   if (!filled.ok) return rejected(index, use, tool, filled.message, filled.message);
-  // Input that is no object is for the validator to refuse, whatever a rule would add to it.
+  // The validator refuses input that is no object, so no rule may fill it.
   const checked = by.validate(tool, isJsonObject(use.input) ? filled.args : use.input);
   if (!checked.ok) return rejected(index, use, tool, checked.message);
-  // Memory tools take texts: what a number of theirs loses goes nowhere.
+  // Memory tools take texts; their numbers are not passed on.
   const inexact = tool.kind === 'memory' ? null : inexactIn(use.input);
   if (inexact !== null) return rejected(index, use, tool, inexactText(tool, inexact));
   return {
@@ -163,12 +158,12 @@ function argsOf({ input }: ToolUseBlock): JsonObject {
   return isJsonObject(input) ? input : {};
 }
 
-/** An argument of a memory tool that is null counts as left out. */
+/** Removes null arguments, which count as omitted for memory tools. */
 function withoutNulls(args: JsonObject): JsonObject {
   return Object.fromEntries(Object.entries(args).filter(([, value]) => value !== null));
 }
 
-/** A client tool is the caller's own to refuse, so it needs no approval beside. */
+/** Returns the input awaited of the caller. A client tool needs no approval: its caller can refuse. */
 function awaitedOf(tool: ToolDefinition, rules: readonly ToolRule[]): PlannedCall['awaits'] {
   if (tool.kind === 'client') return 'answer';
   return tool.requires_approval || requiresApproval(rules, tool.name) ? 'approval' : null;

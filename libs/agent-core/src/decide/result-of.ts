@@ -3,13 +3,13 @@ import type { ContentBlock } from '../model/content.ts';
 import { inexactInText } from '../tools/inexact.ts';
 import type { ResultDemand } from './tool-policy.ts';
 
-/** A result that an answer in words holds, or what is wrong with it, for the model. */
+/** The result in a text answer, or its error for the model. */
 export type ReadResult =
   { readonly ok: true; readonly result: Json } | { readonly ok: false; readonly message: string };
 
 const FENCE = '```';
 
-/** Reads the typed result from the texts of an answer: JSON, perhaps in a code fence, that can be stored and that its schema takes. */
+/** Reads the typed result from the texts of an answer: valid, storable JSON, optionally in a code fence. */
 export function resultOf(content: readonly ContentBlock[], demand: ResultDemand): ReadResult {
   const said = content
     .map(({ type, text }) => (type === 'text' && typeof text === 'string' ? text : ''))
@@ -27,7 +27,7 @@ export function resultOf(content: readonly ContentBlock[], demand: ResultDemand)
   return problem === null ? { ok: true, result } : { ok: false, message: problem };
 }
 
-/** What a code fence holds that is the whole text; any other text as it is. */
+/** Returns the content of a code fence around the whole text; any other text unchanged. */
 function unfenced(text: string): string {
   const start = text.indexOf('\n');
   if (start === -1 || !text.startsWith(FENCE) || !text.endsWith(FENCE)) return text;

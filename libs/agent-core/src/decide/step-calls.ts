@@ -10,15 +10,18 @@ export interface StepCall {
   readonly planned: PlannedCall;
   /** Null while the call has not ended. */
   readonly outcome: ToolOutcome | null;
-  /** Default: by its outcome. */
+  /** Default: derived from its outcome. */
   readonly state?: EndedCall['state'];
-  /** The caller did not let it happen: for the tool rules it never did. Default false. */
+  /**
+   * The caller denied it, so the tool rules ignore it.
+   * Default: false.
+   */
   readonly denied?: boolean;
   /** Default 0. */
   readonly duration_ms?: number;
 }
 
-/** A call of a step that has ended. */
+/** An ended call of a step. */
 export type SettledCall = StepCall & { readonly outcome: ToolOutcome };
 
 /** The memory of a step without memory calls. */
@@ -28,7 +31,7 @@ export const NO_MEMORY: StepMemory = {
   },
 };
 
-/** The calls of a step after those of built-in tools were carried out. */
+/** The calls of a step after the calls of built-in tools. */
 export interface CarriedOut {
   readonly calls: readonly StepCall[];
   readonly changes: readonly BlockChange[];
@@ -37,8 +40,8 @@ export interface CarriedOut {
 const NO_CHANGES: readonly BlockChange[] = [];
 
 /**
- * Carries out, in call order, the open calls that need no tool host. `isHeldBack`: calls that await the caller stay open;
- * otherwise the caller has approved them.
+ * Carries out, in order, the open calls that need no tool host.
+ * `isHeldBack`: calls that await the caller stay open; otherwise the caller has approved them.
  */
 export function carryOutBuiltIn(
   calls: readonly StepCall[],
@@ -62,12 +65,12 @@ export function carryOutBuiltIn(
   return { calls: carriedOut, changes };
 }
 
-/** Whether every call has ended. */
+/** Returns whether every call has ended. */
 export function areSettled(calls: readonly StepCall[]): calls is readonly SettledCall[] {
   return calls.every(({ outcome }) => outcome !== null);
 }
 
-/** The row of a call that has ended. */
+/** Makes the row of an ended call. */
 export function endedCall({ planned, outcome, state, duration_ms = 0 }: SettledCall): EndedCall {
   return { call_index: planned.index, state: state ?? (outcome.ok ? 'succeeded' : 'failed'), duration_ms };
 }

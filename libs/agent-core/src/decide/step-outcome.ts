@@ -1,30 +1,30 @@
 import type { ContentBlock } from '../model/content.ts';
 import type { Usage } from '../model/usage.ts';
 
-/** What an answer cost, and what else its line tells that is booked with it. */
+/** Cost of an answer, and the other booked facts of its line. */
 export interface StepBill {
   readonly stop_reason: string | null;
   readonly usage: Usage;
-  /** Null where the model has no price. */
+  /** Null for a model without a price. */
   readonly cost_nanousd: number | null;
   readonly message_id: string | null;
   readonly model: string | null;
 }
 
-/** An answer of the model, as the wire decoded it. */
+/** A decoded answer of the model. */
 export interface StepAnswer extends StepBill {
   readonly content: readonly ContentBlock[];
-  /** The content array as it came, to the byte. */
+  /** The original bytes of the content array. */
   readonly content_json: string;
 }
 
 /**
- * What may be done about an error that a result line carries. `outage`: it says nothing about the request, which is sent
- * again for as long as it lasts. `retryable`: the request may be the cause, so it is sent again a few times.
+ * Class of a result line's error. `outage`: independent of the request, which is retried while it lasts.
+ * `retryable`: the request may be the cause, so retries are few.
  */
 export type ErrorClass = 'permanent' | 'too_long' | 'retryable' | 'outage';
 
-/** What became of a step at the provider. */
+/** Outcome of a step at the provider. */
 export type StepOutcome =
   | { readonly kind: 'answered'; readonly answer: StepAnswer }
   | {
@@ -35,41 +35,41 @@ export type StepOutcome =
     }
   | { readonly kind: 'expired' }
   | { readonly kind: 'canceled' }
-  /** Its line is whole, and its answer of no use. `bill`: null where the line does not tell it, here and below. */
+  /** A complete line with a useless answer. `bill`: null if the line does not tell it, here and below. */
   | { readonly kind: 'unusable'; readonly reason: string; readonly bill: StepBill | null }
-  /** Its line is cut or garbled. */
+  /** A cut or garbled line. */
   | { readonly kind: 'unreadable'; readonly reason: string; readonly bill: StepBill | null }
-  /** It was not sent: by our estimate it does not fit the context window. */
+  /** Not sent: by estimate it exceeds the context window. */
   | { readonly kind: 'unfit'; readonly message: string }
-  /** It breaks whoever takes it in: its line cannot be stored, or its request cannot be built. */
+  /** It crashes its worker: its line cannot be stored, or its request cannot be built. */
   | { readonly kind: 'poison'; readonly bill: StepBill | null }
-  /** The result file, complete as far as can be told, has no line for it; or the provider lost the batch. */
+  /** The result file seems complete without its line, or the provider lost the batch. */
   | { readonly kind: 'missing'; readonly bill: StepBill | null };
 
-/** What is booked for an outcome; null: nothing. */
+/** Returns the bill of an outcome; null for none. */
 export function billOfOutcome(outcome: StepOutcome): StepBill | null {
   if (outcome.kind === 'answered') return outcome.answer;
   return 'bill' in outcome ? outcome.bill : null;
 }
 
-/** The same outcome with another bill. One without a bill stays as it is. */
+/** Returns the outcome with another bill; unchanged if it has none. */
 export function withBill(outcome: StepOutcome, bill: StepBill): StepOutcome {
   if (outcome.kind === 'answered') return { ...outcome, answer: { ...outcome.answer, ...bill } };
   return 'bill' in outcome ? { ...outcome, bill } : outcome;
 }
 
-/** An answer that ended amid a tool call or a summary for want of tokens: how many it could have had decides its fate. */
+/** Returns whether tokens ran out amid a tool call or summary; the fate depends on its token limit. */
 export function needsTokens(outcome: StepOutcome, isSummary: boolean): boolean {
   if (outcome.kind !== 'answered' || outcome.answer.stop_reason !== 'max_tokens') return false;
   return isSummary || outcome.answer.content.some(({ type }) => type === 'tool_use');
 }
 
-/** Lines from which on their errors, taken together, say something about the provider. */
+/** Fewest lines whose errors can indicate an outage. */
 const OUTAGE_LINES_MIN = 10;
-/** The share of them that must have failed. */
+/** Minimum share of failed lines. */
 const OUTAGE_SHARE = 0.8;
 
-/** True when so many requests of one file failed at the provider that none of them can be the cause. */
+/** Returns whether so many requests of a file failed at the provider that the requests cannot be the cause. */
 export function isOutage(outcomes: readonly StepOutcome[]): boolean {
   const failed = outcomes.filter(
     (outcome) =>

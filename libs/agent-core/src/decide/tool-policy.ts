@@ -4,10 +4,10 @@ import type { ToolDefinition } from '../model/tool.ts';
 import { createResultCheck, withTypedFinish } from '../tools/finish.ts';
 import { parseToolRules, type ToolRule } from '../rules/rule.ts';
 
-/** What a definition lets the model of a run do, read once for all its runs. */
+/** Tool policy of a definition, read once for all its runs. */
 export interface ToolPolicy {
   readonly tools: readonly ToolDefinition[];
-  /** Names of the tools, in their order. */
+  /** Names of the tools, in order. */
   readonly available: readonly string[];
   readonly rules: readonly ToolRule[];
   /** The provider's name of the model. */
@@ -15,23 +15,23 @@ export interface ToolPolicy {
   readonly parallel_tool_calls: boolean;
   /** `model_settings.extra` of the definition. */
   readonly extra: JsonObject;
-  /** What the result of a run must look like, and how it is handed over; null for a run that owes none. */
+  /** Required typed result and its delivery; null for a run without a required result. */
   readonly result: ResultDemand | null;
-  /** Whether earlier messages may give way to a summary. */
+  /** Whether a summary may replace earlier messages. */
   readonly compacts: boolean;
 }
 
-/** A typed result that a run owes. */
+/** A typed result that a run must deliver. */
 export interface ResultDemand {
-  /** `finish`: with a call of that tool. `answer`: as the JSON of the last answer. */
+  /** `finish`: by a call of that tool. `answer`: as the JSON of the last answer. */
   readonly by: 'finish' | 'answer';
-  /** What the model is told in the static part of its prompt; empty where its tools say it. */
+  /** Instructions in the static part of the prompt; empty where the tools give them. */
   readonly instructions: string;
-  /** What is wrong with a result; null for nothing. */
+  /** Returns the error in a result; null for none. */
   readonly check: (result: Json) => string | null;
 }
 
-/** The toolPolicy of a run that has no tools and no rules. */
+/** The tool policy of a run without tools and rules. */
 export const NO_TOOL_POLICY: ToolPolicy = {
   tools: [],
   available: [],
@@ -44,8 +44,8 @@ export const NO_TOOL_POLICY: ToolPolicy = {
 };
 
 /**
- * Reads the toolPolicy of a definition. Throws for rules that do not parse: they were checked when they were accepted, and
- * leaving one out would allow too much.
+ * Reads the tool policy of a definition.
+ * Throws: for rules that do not parse. They were checked on acceptance, and skipping a rule would allow too much.
  */
 export function toolPolicyOf(
   definition: Pick<
@@ -72,7 +72,7 @@ export function toolPolicyOf(
   };
 }
 
-/** Finishing ends the run, and a run that owes a result must finish. */
+/** Returns the rules of `finish`: it ends the run, and is required where a result is. */
 function rulesOfFinish(tool_name: string, isOwed: boolean): readonly ToolRule[] {
   const ends: ToolRule = { type: 'exit_loop', tool_name, prompt_template: null };
   return isOwed ? [ends, { type: 'required_before_exit', tool_name, prompt_template: null }] : [ends];

@@ -4,36 +4,36 @@ import { keptHistory, NO_HISTORY, withCalls, type PastCall, type RuleHistory } f
 import type { ToolRule } from '../rules/rule.ts';
 
 /**
- * What the next answer of a run is judged by: kept with the run, so that none of its messages has to be read again. It
- * changes with a step that has come to its end alone, so a request that is built anew is the same to the byte.
+ * Facts that a run's next answer is judged by, stored with the run so that no message is read again.
+ * It changes only when a step ends, so a rebuilt request has the same bytes.
  */
 export interface Trail {
-  /** The calls so far as the tool rules count them; empty where there are no rules. */
+  /** The calls that the tool rules count; empty without rules. */
   readonly history: RuleHistory;
-  /** Prints of the last steps, in which loops are looked for. */
+  /** Prints of the last steps, for loop detection. */
   readonly steps: StepPrints;
-  /** Answers in a row after which the model was asked again for what it had not given. */
+  /** Consecutive answers after which the model was asked again. */
   readonly reasks: number;
-  /** Answers in a row that the provider suspended. */
+  /** Consecutive answers that the provider suspended. */
   readonly pauses: number;
   /**
-   * The provider has refused the prompt as too long, or found no room for an answer behind it: what the next one shows is
-   * summarised first (`refused`), or has been (`summarised`). Gone with the next answer that is applied.
+   * The provider found the prompt too long, or without room for an answer.
+   * Its messages are to be summarised (`refused`) or have been (`summarised`). Cleared by the next applied answer.
    */
   readonly too_long?: 'refused' | 'summarised';
-  /** The caller denied a call, and no later answer had one carried out: until then the rules force none on the model. */
+  /** The caller denied a call, and none was carried out since: until then the rules force none. */
   readonly denied?: true;
-  /** What the model was told of the last call that was to hand over the result; for the run's error, should none ever do. */
+  /** The last refusal of a delivered result, for the run's error if none is accepted. */
   readonly refusal?: string;
 }
 
-/** The trail of a run that has done nothing yet; stored as null. */
+/** The trail of a run without a step; stored as null. */
 export const NO_TRAIL: Trail = { history: NO_HISTORY, steps: NO_STEPS, reasks: 0, pauses: 0 };
 
-/** A call of a step with what came of it. */
+/** A call of a step with its outcome. */
 export type TrailCall = LoopCall & Pick<PastCall, 'carried_out'> & { readonly denied?: boolean };
 
-/** The trail after a step whose calls have come to an end, in call order. */
+/** Returns the trail after the ended calls of a step, in order. */
 export function afterCallsOf(trail: Trail, rules: readonly ToolRule[], calls: readonly TrailCall[]): Trail {
   const history = rules.length === 0 ? NO_HISTORY : keptHistory(rules, withCalls(trail.history, calls));
   const isStill = !calls.some((call) => call.carried_out);
@@ -47,17 +47,17 @@ export function afterCallsOf(trail: Trail, rules: readonly ToolRule[], calls: re
   };
 }
 
-/** Characters of a refusal that are kept. */
+/** Characters kept of a refusal. */
 const REFUSAL_CHARS_MAX = 500;
 
-/** The trail after calls of which one was to hand over the result and was `refused` so; undefined where none was. */
+/** Returns the trail with the error of a refused result; `refused` is undefined where none was. */
 export function rememberRefusal(trail: Trail, before: Trail, refused: string | undefined): Trail {
   const refusal =
     refused === undefined ? before.refusal : toStorableText(refused.slice(0, REFUSAL_CHARS_MAX));
   return refusal === undefined ? trail : { ...trail, refusal };
 }
 
-/** An error with why the result that the model did hand over was not taken. */
+/** Adds the reason why the delivered result was refused to an error. */
 export function withRefusal(error: string, { refusal }: Trail): string {
   return refusal === undefined
     ? error

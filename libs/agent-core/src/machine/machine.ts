@@ -1,25 +1,28 @@
 import { NightshiftError } from '../base/errors.ts';
 
-/** What is true in a state: kept beside it so that code, docs and diagrams cannot drift apart. */
+/** Documentation of a state, beside the state so that code, docs and diagrams agree. */
 export interface StateDoc {
-  /** What is true of the row while it is in this state. */
+  /** Condition of the row in this state. */
   readonly meaning: string;
-  /** Who moves it on. */
+  /** Actor that moves the row on. */
   readonly next: string;
-  /** What wakes that one, and how long the state may last. */
+  /** Wake-up of that actor, and maximum duration of the state. */
   readonly wakes: string;
 }
 
-/** A state machine as data: states with their docs, and for each event the states it may leave and the one it reaches. */
+/** A state machine as data: documented states; source states and target of each event. */
 export interface Machine<State extends string, Event extends string> {
   readonly name: string;
-  /** The states that a story begins in; a row may be written when it has gone further already. */
+  /** Initial states. A row may first be written in a later state. */
   readonly initial: readonly State[];
   readonly states: Readonly<Record<State, StateDoc>>;
   readonly events: Readonly<Record<Event, { readonly from: readonly State[]; readonly to: State }>>;
 }
 
-/** The state that `event` leads to; throws `illegal_transition` where the machine has no such edge. */
+/**
+ * Returns the target state of `event`.
+ * Throws: `illegal_transition` where the machine has no such edge.
+ */
 export function transition<State extends string, Event extends string>(
   machine: Machine<State, Event>,
   state: State,
@@ -35,7 +38,7 @@ export function transition<State extends string, Event extends string>(
   return edge.to;
 }
 
-/** True where the machine has an edge for `event` out of `state`. */
+/** Returns whether `event` has an edge out of `state`. */
 export function canTake<State extends string, Event extends string>(
   machine: Machine<State, Event>,
   state: State,
@@ -44,7 +47,7 @@ export function canTake<State extends string, Event extends string>(
   return machine.events[event].from.includes(state);
 }
 
-/** The states that no event leaves. */
+/** Returns the states without an outgoing edge. */
 export function terminalStates<State extends string, Event extends string>(
   machine: Machine<State, Event>,
 ): readonly State[] {

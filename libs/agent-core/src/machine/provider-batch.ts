@@ -6,7 +6,7 @@ import type { Machine } from './machine.ts';
  *      │ └► rejected│ └──────┐
  *      └────────────┴─► unknown ─► submitted (adopted)
  *   submitted, cancelling ─► rejected    (the provider lost it)
- *   submitted, cancelling, ended ─► unknown    (what was adopted is not ours)
+ *   submitted, cancelling, ended ─► unknown    (the adopted batch is foreign)
  *   orphan_paid    (found at the provider, of a submission that went another way)
  */
 

@@ -30,7 +30,7 @@ export type RunEvent =
   | 'cancel'
   | 'expire';
 
-/** Why a run ended. Every ended run has one. */
+/** Stop reasons. Every ended run has exactly one. */
 export const STOP_REASONS = [
   'end_turn',
   'tool_rule',
@@ -119,7 +119,7 @@ export const runMachine: Machine<RunState, RunEvent> = {
 export const RUN_STATES = Object.keys(runMachine.states) as RunState[];
 export const ENDED_RUN_STATES = ['completed', 'failed', 'cancelled', 'expired'] as const satisfies RunState[];
 
-/** True once nothing about the run can change. */
+/** Returns whether the run has ended, and so cannot change any more. */
 export function isRunEnded(state: RunState): boolean {
   return (ENDED_RUN_STATES as readonly RunState[]).includes(state);
 }

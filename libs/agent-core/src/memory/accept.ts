@@ -1,35 +1,35 @@
-/** Changes of one agent to one block, held for review. */
+/** Changes of an agent to a block, held for review. */
 export interface HeldFacts {
   readonly agent_id: string;
   readonly block_id: string;
   readonly kind: 'revised' | 'created' | 'detached' | 'dropped';
-  /** Whether the block is gone, and whether it still is what the changes were worked out from. */
+  /** Whether the block is deleted, and whether it still equals the base of the changes. */
   readonly is_deleted: boolean;
   readonly is_unchanged: boolean;
-  /** Whether it is closed to agents by now, and whether the new text is longer than it may be by now. */
+  /** Whether the block is now read-only, and whether the new text exceeds its present limit. */
   readonly is_read_only: boolean;
   readonly is_over_limit: boolean;
-  /** Whether the text or the description is another now. */
+  /** Whether the changes alter text or description. */
   readonly is_written: boolean;
-  /** The label that it is to have, and the one that it had; null for a new block. */
+  /** The new label, and the old label; null for a new block. */
   readonly label: string;
   readonly base_label: string | null;
 }
 
-/** A label that an agent uses. */
+/** A label used by an agent. */
 export interface LabelInUse {
   readonly agent_id: string;
   readonly block_id: string;
   readonly label: string;
 }
 
-/** Why held changes cannot be accepted as they are. */
+/** Reasons why held changes cannot be accepted. */
 export type StaleReason = 'edited' | 'deleted' | 'read_only' | 'over_limit' | 'label_taken';
 
 /**
- * Says of each held change, in the order given, whether it may come into force now with the others: null, or why not. A
- * block takes the changes of one agent, the first that comes into force and changes anything; those of another were worked out
- * from a text that is gone then. No agent may end up with two blocks of one label; `labels` are all that the agents concerned use.
+ * Decides for each held change, in order, whether it may take effect with the others: null, or the reason.
+ * A block takes the changes of the first agent that takes effect and alters it; changes of other agents have lost their
+ * base. No agent may end up with two blocks of a label; `labels` are all that these agents use.
  */
 export function planAccept(
   held: readonly HeldFacts[],
@@ -37,24 +37,24 @@ export function planAccept(
 ): readonly (StaleReason | null)[] {
   const clashing = new Set<string>();
   for (;;) {
-    const verdicts = refuseClashes(held, judgeAlone(held, clashing), labels);
+    const verdicts = refuseClashes(held, judgeWithoutLabels(held, clashing), labels);
     const fresh = held.filter(
-      (change, index) => verdicts[index] === 'label_taken' && !clashing.has(wishOf(change)),
+      (change, index) => verdicts[index] === 'label_taken' && !clashing.has(requestedLabel(change)),
     );
     if (fresh.length === 0) return verdicts;
-    // What is refused for its label takes its block from nobody: the others are judged again without it, and without those
-    // that would give the block the same label.
-    for (const change of fresh) clashing.add(wishOf(change));
+    // A change refused for its label does not use up its block: the others are judged again without it, and without
+    // changes to the same block and label.
+    for (const change of fresh) clashing.add(requestedLabel(change));
   }
 }
 
-/** The label that a change gives to a block. */
-function wishOf({ block_id, label }: HeldFacts): string {
+/** Returns the block and label that a change asks for. */
+function requestedLabel({ block_id, label }: HeldFacts): string {
   return `${block_id}/${label}`;
 }
 
-/** The verdicts without a look at labels, but for those that are known to clash. */
-function judgeAlone(
+/** Judges changes without labels, except for known clashes. */
+function judgeWithoutLabels(
   held: readonly HeldFacts[],
   clashing: ReadonlySet<string>,
 ): readonly (StaleReason | null)[] {
@@ -66,7 +66,7 @@ function judgeAlone(
     if (change.is_read_only) return 'read_only';
     if (change.is_over_limit) return 'over_limit';
     if (change.kind === 'detached') return null;
-    if (clashing.has(wishOf(change))) return 'label_taken';
+    if (clashing.has(requestedLabel(change))) return 'label_taken';
     if (change.kind === 'created') return null;
     if (!change.is_written && change.label === change.base_label) return null;
     if (changed.has(change.block_id)) return 'edited';
@@ -76,14 +76,14 @@ function judgeAlone(
 }
 
 /**
- * A change of the labels that agents have: a `revised` block goes from one to another wherever it is attached, a `created`
- * one comes to its agent, a `detached` one leaves it.
+ * A change of agents' labels. `revised`: the block's label changes wherever it is attached.
+ * `created`: its agent gets a label. `detached`: the agent loses a label.
  */
 export type LabelChange = Pick<HeldFacts, 'agent_id' | 'block_id' | 'kind' | 'label' | 'base_label'>;
 
 /**
- * The verdicts on changes, with those refused, too, that would give an agent two blocks of one label: the later ones in the
- * order given. `labels` are all that the agents concerned use.
+ * Also refuses changes that would give an agent two blocks of a label: the later in order.
+ * `labels` are all that these agents use.
  */
 export function refuseClashes<Reason extends string>(
   changes: readonly LabelChange[],
@@ -98,7 +98,7 @@ export function refuseClashes<Reason extends string>(
   }
 }
 
-/** Changes, one for each label that an agent would have twice, without which it would not. */
+/** Returns a change for each duplicate label, whose refusal removes the duplicate. */
 function findClash(
   changes: readonly LabelChange[],
   verdicts: readonly (string | null)[],

@@ -5,7 +5,7 @@ import { appendText, checkLimit, insertLines, replaceEverywhere, replaceOnce, ty
 import { findLineNumbers, readOnly, readTexts, refused, unknownLabel, type Refusal } from './refusal.ts';
 import { codePointLength } from './text.ts';
 
-/** What a memory call came to: the text for the model, and the one block to write, if any. */
+/** Outcome of a memory call: the text for the model, and the block to write, if any. */
 export interface MemoryOutcome {
   readonly outcome: ToolOutcome;
   readonly write: BlockWrite | null;
@@ -13,7 +13,7 @@ export interface MemoryOutcome {
 
 interface MemoryEdit {
   readonly labelArgument: string;
-  /** Names of the arguments that must be text; `edit` gets them in this order. */
+  /** Names of the text arguments, in the order of `edit`. */
   readonly textArguments: readonly string[];
   readonly edit: (block: BlockView, texts: readonly string[], args: JsonObject) => Edited;
   readonly report: (block: BlockView) => string;
@@ -83,12 +83,10 @@ const MEMORY_EDITS: ReadonlyMap<string, MemoryEdit> = new Map<string, MemoryEdit
 ]);
 
 /**
- * Carries out one call of a tool that edits one block, on the blocks attached to the agent. Never throws: whatever is wrong
- * becomes an outcome that is not ok and tells the model what to do.
- *
- * `write` names the block that the call named and no other, its value is within the block's limit and storable as
- * text; it is null when the call failed or the value is the present one. The result is not yet cut to the tool's
- * `return_char_limit`.
+ * Carries out a call of a tool that edits a block attached to the agent. Never throws: an error is an outcome for the
+ * model.
+ * `write` is for the named block only; its value is within the limit and storable. It is null when the call failed or
+ * changes nothing. The result is not yet cut to the tool's `return_char_limit`.
  */
 export function applyMemoryTool(
   toolName: string,

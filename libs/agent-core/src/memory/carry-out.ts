@@ -26,44 +26,42 @@ import {
   type Refusal,
 } from './refusal.ts';
 
-/** A block of an agent while an answer of it is being applied. */
+/** A block of an agent while an answer is applied. */
 export interface HeldBlock {
-  /** As it stands in the store, locked, with the effects of this step so far. */
+  /** The locked block in the store, with the effects of this step so far. */
   readonly current: BlockView;
-  /** As the agent knows it: what its request showed, with its own edits since. Null: the request did not show it. */
+  /** The block as its request showed it, with the agent's own edits since; null if not shown. */
   readonly seen: { readonly revision: number; readonly value: string } | null;
   readonly policy: ConflictPolicy;
-  /** Who wrote the present revision. */
+  /** Writer of the present revision. */
   readonly changed_by: BlockWriter;
 }
 
 export interface MemoryCallOptions extends DraftOptions {
-  /** Whether a rewrite of a block that does not exist makes it. */
+  /** Whether rewriting a missing block creates it. */
   readonly may_create: boolean;
   readonly diff3: Diff3;
 }
 
-/** What a memory call came to. */
+/** Outcome of a memory call. */
 export interface MemoryCallOutcome {
   readonly outcome: ToolOutcome;
-  /** To be committed together and in order; none where the call failed or changed nothing. */
+  /** Committed together and in order; none where the call failed or changed nothing. */
   readonly effects: readonly MemoryEffect[];
-  /** The blocks as the next call of the step finds them. */
+  /** The blocks for the next call of the step. */
   readonly held: readonly HeldBlock[];
-  /** The labels as the next call of the step finds them. */
+  /** The labels for the next call of the step. */
   readonly known: KnownLabels;
 }
 
 /**
- * Carries out one call of any memory tool. Never throws: what is wrong becomes an outcome that is not ok, with no
- * effect at all. The result is not yet cut to the tool's `return_char_limit`.
- *
- * The edit is worked out on the text that the model saw, so that line numbers and quotations mean what it meant, and
- * then brought onto the text as it stands by the block's policy. Under `last_write` the edit is worked out on the text
- * as it stands, so that it takes nothing back that it does not name. A label means the block that the model saw under it:
- * where another has it by now, the call is refused. Closing tags that the prompt shows otherwise than they
- * are stored may be named in either form. Calls of one step come in call order, each with
- * the blocks that the one before it left.
+ * Carries out a call of any memory tool. Never throws: an error is an outcome without effects.
+ * The result is not yet cut to the tool's `return_char_limit`.
+ * The edit applies to the text that the model saw, so that line numbers and quotations match. The block's policy then
+ * brings it onto the present text; under `last_write` the edit applies to the present text itself, so that it reverts
+ * nothing else. A label means the block that the model saw under it; if another block has it now, the call is refused.
+ * Closing tags may be named as shown or as stored. Calls of a step come in order, each with the blocks left by the
+ * previous call.
  */
 export function carryOutMemoryCall(
   toolName: string,
@@ -89,7 +87,7 @@ export function carryOutMemoryCall(
     if (resolved.kind === 'conflict') {
       return { outcome: refused(toolName, resolved.refusal), effects: [], held, known: options.known };
     }
-    // An edit of a part of what was not shown tells the agent nothing of the rest.
+    // An edit of a part that was not shown tells the agent nothing of the rest.
     if (block.seen !== null || WHOLE_TEXT_TOOLS.has(toolName)) seen.set(effect.block_id, effect.value);
     if (resolved.kind === 'none') {
       if (effect.value !== current.value) result = changedText(effect.label, NOTHING_LEFT, current.value);
@@ -102,7 +100,7 @@ export function carryOutMemoryCall(
   return { outcome: { ok: true, result }, effects, held: heldAfter(held, effects, seen), known };
 }
 
-/** Tools that give a block a whole new text; what they write over is not named by the call. */
+/** Tools that replace the whole text of a block; the call does not name the old text. */
 const WHOLE_TEXT_TOOLS: ReadonlySet<string> = new Set([
   'rethink_memory',
   'memory_rethink',
@@ -111,18 +109,18 @@ const WHOLE_TEXT_TOOLS: ReadonlySet<string> = new Set([
 /** The block that Letta's voice agents rewrite. */
 const USER_LABEL = 'human';
 
-/** The block as an edit is worked out on it. */
+/** Returns the block that an edit applies to. */
 function viewOf({ current, seen, policy }: HeldBlock): BlockView {
   return seen === null || policy === 'last_write' ? current : { ...current, ...seen };
 }
 
-/** The text whose change since then by others is a conflict. A whole text was worked out from nothing where none was shown. */
+/** Returns the text whose later change by others is a conflict. A whole text has an empty base if none was shown. */
 function baseOf({ current, seen, policy }: HeldBlock, toolName: string): string {
   if (WHOLE_TEXT_TOOLS.has(toolName)) return seen?.value ?? '';
   return seen === null || policy === 'last_write' ? current.value : seen.value;
 }
 
-/** The arguments with closing tags as the blocks hold them, for those that the prompt shows otherwise. */
+/** Returns the arguments with closing tags as stored, where the prompt shows them otherwise. */
 function asStored(args: JsonObject, held: readonly HeldBlock[], known: KnownLabels): JsonObject {
   const texts = held.flatMap(({ current, seen }) => [
     current.value,
@@ -134,7 +132,7 @@ function asStored(args: JsonObject, held: readonly HeldBlock[], known: KnownLabe
 
 type Edited = Pick<MemoryCallOutcome, 'outcome' | 'effects' | 'known'>;
 
-/** Works the call out on blocks as the agent sees them, whatever has become of them since. */
+/** Applies the call to the blocks that the agent saw, whatever their present state. */
 function edit(
   toolName: string,
   args: JsonObject,
@@ -189,7 +187,7 @@ function drafted(toolName: string, draft: MemoryDraft, done: string | Refusal): 
     : { outcome: refused(toolName, done), effects: [], known: draft.known };
 }
 
-/** Gives the block of `args.label` a whole new text; one that does not exist yet is made with it, where that may be. */
+/** Replaces the whole text of the block `args.label`, and creates it where allowed. */
 function rewrite(
   toolName: string,
   draft: MemoryDraft,
@@ -216,7 +214,7 @@ function changedText(label: string, outcome: string, value: string): string {
   return `Memory block '${label}' was changed by someone else after you last saw it; ${outcome}. It now reads:\n${value}`;
 }
 
-/** The blocks with the effects committed. `seen` is what the agent takes the values to be that it wrote. */
+/** Returns the blocks after the effects. `seen`: the agent's view of the values that it wrote. */
 function heldAfter(
   held: readonly HeldBlock[],
   effects: readonly MemoryEffect[],

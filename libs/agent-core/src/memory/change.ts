@@ -1,8 +1,8 @@
 import { codePointLength } from './text.ts';
 
 /**
- * What is used of `diff` (jsdiff): its writer of unified diffs, which gives up beyond `maxEditLength`. Handed in, so
- * that the core stays without further libraries.
+ * The part of `diff` (jsdiff) in use: its writer of unified diffs, which gives up beyond `maxEditLength`.
+ * Passed in, to keep the core free of libraries.
  */
 export type CreatePatch = (
   oldName: string,
@@ -14,43 +14,46 @@ export type CreatePatch = (
   options: { readonly context: number; readonly maxEditLength: number },
 ) => string | undefined;
 
-/** Two revisions of one block, to be compared. */
+/** Two revisions of a block to compare. */
 export interface ComparedRevisions {
   readonly label: string;
-  /** Null for a block that did not exist. */
+  /** Null for a new block. */
   readonly from_revision: number | null;
   readonly to_revision: number;
   readonly before: string;
   readonly after: string;
 }
 
-/** A change of memory as people review it. */
+/** A memory change for review. */
 export interface MemoryChange {
   readonly label: string;
   readonly from_revision: number | null;
   readonly to_revision: number;
-  /** Unified diff; empty where nothing differs. */
+  /** Unified diff; empty without a difference. */
   readonly diff: string;
   /** Characters (code points). */
   readonly chars_before: number;
   readonly chars_after: number;
   readonly lines_added: number;
   readonly lines_removed: number;
-  /** True where so much went that somebody should look. */
+  /** True where so much text was lost that a review is due. */
   readonly shrunk: boolean;
 }
 
-/** When a loss of text is an alarm. */
+/** Thresholds of the alarm for lost text. */
 export interface ShrinkPolicy {
-  /** Part of the characters, from 0 to 1, whose loss is an alarm. */
+  /** Share of lost characters that is an alarm, from 0 to 1. */
   readonly loss_ratio: number;
-  /** Characters below which a block is too short for its loss to say anything. */
+  /**
+   * Shortest block with an alarm.
+   * Unit: characters.
+   */
   readonly chars_min: number;
 }
 
 export const SHRINK_POLICY_DEFAULT: ShrinkPolicy = { loss_ratio: 0.6, chars_min: 200 };
 
-/** True when a block lost so much of its text that somebody should look. */
+/** Returns whether a block lost so much text that a review is due. */
 export function isShrinkAlarm(
   { chars_before, chars_after }: Pick<MemoryChange, 'chars_before' | 'chars_after'>,
   policy: ShrinkPolicy = SHRINK_POLICY_DEFAULT,
@@ -60,10 +63,10 @@ export function isShrinkAlarm(
 }
 
 const CONTEXT_LINES = 3;
-/** Changed lines beyond which a shortest diff is not searched for; the whole text is shown as replaced. */
+/** Changed lines beyond which the diff replaces the whole text instead of searching the shortest. */
 const EDIT_LENGTH_MAX = 500;
 
-/** The change as a unified diff between `<label>@<revision>` names, with its sizes. */
+/** Describes the change as a unified diff between `<label>@<revision>` names, with its sizes. */
 export function describeChange(change: ComparedRevisions, createPatch: CreatePatch): MemoryChange {
   const { label, from_revision, to_revision, before, after } = change;
   const chars = { chars_before: codePointLength(before), chars_after: codePointLength(after) };
@@ -86,14 +89,14 @@ export function describeChange(change: ComparedRevisions, createPatch: CreatePat
   };
 }
 
-/** The names of both sides. */
+/** Lines of the heading, which names both sides. */
 const HEADING_LINES = 2;
 
 function unifiedDiff(
   { label, from_revision, to_revision, before, after }: ComparedRevisions,
   createPatch: CreatePatch,
 ): string {
-  // A name is one line of the diff.
+  // A name must be a single line of the diff.
   const name = label.replaceAll(/[\r\n\t]/g, ' ');
   const oldName = from_revision === null ? '/dev/null' : `${name}@${from_revision}`;
   const newName = `${name}@${to_revision}`;
@@ -106,7 +109,7 @@ function unifiedDiff(
   return patch.slice(patch.indexOf('--- '));
 }
 
-/** A diff of one hunk that takes everything out and puts everything in. */
+/** Makes a hunk that removes everything and adds everything. */
 function replacement(before: string, after: string): string {
   const side = (text: string, sign: string): { readonly count: number; readonly text: string } => {
     if (text === '') return { count: 0, text: '' };

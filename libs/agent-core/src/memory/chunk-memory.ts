@@ -20,25 +20,28 @@ import { openDrafts } from './open-drafts.ts';
 import type { KnownLabels } from './refusal.ts';
 import type { StoreAnswer, StoreAnswers } from './store-answers.ts';
 
-/** Tools that may make, give up or rename blocks, which concerns the agent as a whole. */
-const REARRANGING: ReadonlySet<string> = new Set([
+/** Tools that may create, detach or rename blocks, which concerns the whole agent. */
+const REARRANGING_TOOLS: ReadonlySet<string> = new Set([
   'memory',
   'memory_apply_patch',
   'rethink_memory',
   'memory_rethink',
   'rethink_user_memory',
 ]);
-/** Tools that may take labels from blocks. An agent that has one may also make a block by rewriting what does not exist yet. */
-const MAKERS: ReadonlySet<string> = new Set(['memory', 'memory_apply_patch']);
+/**
+ * Tools that may take labels from blocks. An agent with such a tool may also create a block by rewriting a missing
+ * block.
+ */
+const LABEL_TOOLS: ReadonlySet<string> = new Set(['memory', 'memory_apply_patch']);
 const NONE_KNOWN: KnownLabels = new Map();
 
-/** The locks and reads that memory calls need beside the blocks of their agents. */
+/** Locks and reads for memory calls, besides the blocks of their agents. */
 export interface MemoryNeeds {
-  /** The agents are locked: blocks may come to them or go, or their changes are held. */
+  /** Locks agents whose blocks may come or go, or whose changes are held. */
   readonly agents: boolean;
-  /** The labels of other agents that share a block are read: one may be renamed. */
+  /** Reads the labels of other agents that share a block, which may be renamed. */
   readonly labels: boolean;
-  /** The runs whose changes are held in drafts. */
+  /** Runs whose changes are held in drafts. */
   readonly reviewed: readonly RememberingRun[];
 }
 
@@ -46,13 +49,14 @@ export interface MemoryNeeds {
 export function memoryNeeds(runs: readonly RunWithCalls[]): MemoryNeeds {
   const reviewed = runs.flatMap(({ run }) => (run.batch_apply === 'review' ? [run] : []));
   const some = (test: (call: PlannedCall) => boolean): boolean => runs.some(({ calls }) => calls.some(test));
-  const isRearranging = some(({ tool_name }) => REARRANGING.has(tool_name));
+  const isRearranging = some(({ tool_name }) => REARRANGING_TOOLS.has(tool_name));
   return { agents: isRearranging || reviewed.length > 0, labels: some(mayRename), reviewed };
 }
 
 /**
- * Opens the blocks that the memory calls of a chunk may write. Which labels earlier calls of a step gave to which blocks is
- * not kept: after a call that may have given one, the answer goes on with the labels of now.
+ * Opens the blocks that the memory calls of a chunk may write.
+ * The labels given by earlier calls of a step are not stored: after a call that may have given a label, the present
+ * labels apply.
  */
 export function openBlocks(
   runs: readonly RunWithCalls[],
@@ -63,7 +67,7 @@ export function openBlocks(
   const { reviewed } = memoryNeeds(runs);
   if (reviewed.length > 0) openDrafts(blocks, reviewed, stored, newId);
   for (const { run, done = [] } of runs) {
-    if (!done.some((call) => MAKERS.has(call.tool_name))) continue;
+    if (!done.some((call) => LABEL_TOOLS.has(call.tool_name))) continue;
     const labels = [...(blocks.known.get(run.id) ?? NONE_KNOWN).keys()];
     blocks.known.set(run.id, new Map(labels.map((label) => [label, null])));
   }
@@ -75,11 +79,11 @@ export interface EditedBlock {
   readonly run_id: string;
   readonly step_number: number;
   readonly block_id: string;
-  /** The revision that the run was shown; 0 where it was shown none. */
+  /** The revision shown to the run; 0 for none. */
   readonly shown: number;
 }
 
-/** The blocks whose texts a run may know from its own calls, which were carried out before. */
+/** Returns the blocks whose texts a run may know from its earlier calls. */
 export function editedBlocks(blocks: OpenBlocks, runs: readonly RunWithCalls[]): readonly EditedBlock[] {
   return runs.flatMap(({ run, done = [] }) =>
     (done.length > 0 ? (blocks.attached.get(ownerOf(run)) ?? []) : []).map((block_id) => ({
@@ -89,7 +93,7 @@ export function editedBlocks(blocks: OpenBlocks, runs: readonly RunWithCalls[]):
   );
 }
 
-/** Has runs know the texts that they wrote themselves. */
+/** Makes runs know the texts that they wrote themselves. */
 export function recallTexts(
   { seen }: OpenBlocks,
   texts: readonly {
@@ -103,15 +107,16 @@ export function recallTexts(
     seen.set(seenKey(run_id, block_id), { revision, value });
 }
 
-/** Libraries and ids that are handed in, so that the core stays without them. */
+/** Libraries and ids passed in, to keep the core free of them. */
 export interface MemoryTools {
   readonly newId: () => string;
   readonly diff3: Diff3;
 }
 
 /**
- * The memory of a run for its present step, whose definition has these tools. Each call is judged by what its request
- * showed, with the run's own edits since, and by the policy of the block; the next run finds the changes of a shared block.
+ * Opens the memory of a run for its present step, whose definition has these tools.
+ * Each call is judged by its request's view, with the run's own edits since, and by the block's policy. The next run
+ * sees the changes of a shared block.
  */
 export function memoryOfStep(
   blocks: OpenBlocks,
@@ -127,7 +132,7 @@ export function memoryOfStep(
       if (answer !== undefined) return { outcome: answer.outcome, changes: keptBy(answer, writer, newId) };
       const options = {
         newBlockId: newId,
-        may_create: tools.some((tool) => MAKERS.has(tool.name)),
+        may_create: tools.some((tool) => LABEL_TOOLS.has(tool.name)),
         isLabelTaken: (blockId, label, drafted) =>
           blocks.labels.isTaken(run.agent_id, blockId, label, drafted),
         known: blocks.known.get(run.id) ?? NONE_KNOWN,

@@ -1,17 +1,17 @@
 import type { JsonObject } from '../base/json.ts';
 
-/** A label is a tag name; characters that would end the tag become `_`. */
+/** Turns a label into a tag name; characters that would end the tag become `_`. */
 export function toTagName(label: string): string {
   return label.replace(/[<>\r\n]/g, '_');
 }
 
-/** The tags of the structure that memory is shown in, in small letters: the fixed ones, and one for each label. */
+/** Returns the tag names of the memory section in lower case: the fixed tags and a tag for each label. */
 export function tagNames(labels: readonly string[]): ReadonlySet<string> {
   const fixed = ['memory_blocks', 'description', 'metadata', 'warning', 'value'];
   return new Set([...fixed, ...labels.map((label) => toTagName(label).toLowerCase())]);
 }
 
-/** The text as a prompt may show it: the closing tags of its structure are written `<\/…>`. */
+/** Escapes the closing tags of the memory section in a text: they become `<\/…>`. */
 export function neutraliseClosingTags(text: string, tags: ReadonlySet<string>): string {
   if (!text.includes('</')) return text;
   return text.replace(/<\/([^<>]*)>/g, (closingTag, name: string) =>
@@ -20,9 +20,8 @@ export function neutraliseClosingTags(text: string, tags: ReadonlySet<string>): 
 }
 
 /**
- * Arguments with texts as they are stored, for a model that copied them from the prompt: `<\/…>` becomes `</…>` where the
- * prompt showed it for that. `stored` are the texts that it was compiled from; what one of them holds as `<\/…>` itself
- * may be meant so, and stays.
+ * Unescapes closing tags that a model copied from the prompt into arguments: `<\/…>` becomes `</…>`.
+ * `stored` are the texts of the prompt. A `<\/…>` of such a text itself may be meant so, and stays.
  */
 export function restoreClosingTags(
   args: JsonObject,

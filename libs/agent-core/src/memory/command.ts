@@ -13,10 +13,10 @@ import { labelOfPath } from './label.ts';
 import { findLineNumbers, refuse, type Refusal } from './refusal.ts';
 
 const COMMANDS = ['create', 'str_replace', 'insert', 'delete', 'rename'];
-/** Said after changes that are no edit of a text; what the next request shows is the proof of it. */
+/** Added after changes other than text edits; the next request shows the result. */
 const RECOMPILED = 'Your next prompt shows your memory as it is now.';
 
-/** Arguments of one command: the named texts, or which one is missing. Absent and null count alike. */
+/** Reads the named text arguments of a command, or refuses a missing text. Null counts as absent. */
 function textsOf(args: JsonObject, command: string, names: readonly string[]): readonly string[] | Refusal {
   const texts: string[] = [];
   for (const name of names) {
@@ -34,7 +34,7 @@ function optionalText(args: JsonObject, name: string): string | null {
   return typeof value === 'string' ? toStorableText(value) : null;
 }
 
-/** The `memory` tool: carries its command out on the draft and says what was done, or why nothing may be kept. */
+/** Runs a command of the `memory` tool on the draft; returns a report, or a refusal of all changes. */
 export function applyCommand(draft: MemoryDraft, args: JsonObject): string | Refusal {
   const command = args['command'];
   switch (command) {
@@ -105,7 +105,7 @@ function remove(draft: MemoryDraft, args: JsonObject): string | Refusal {
   return detachBlock(draft, label) ?? `Successfully deleted memory block '${label}'. ${RECOMPILED}`;
 }
 
-/** Two commands in one: a new label, or for a path with a description a new description. */
+/** Changes the label, or for a path with a description the description. */
 function rename(draft: MemoryDraft, args: JsonObject): string | Refusal {
   const description = optionalText(args, 'description');
   const path = optionalText(args, 'path');

@@ -2,11 +2,11 @@ import type { BlockView } from '../model/block.ts';
 import { neutraliseClosingTags, tagNames, toTagName } from './closing-tags.ts';
 import { codePointLength } from './text.ts';
 
-/** What decides how memory is shown to the model. */
+/** Options of the memory section. */
 export interface CompileOptions {
   /** Letta's agent type. */
   readonly agent_type: string;
-  /** Provider part of the model handle, as `anthropic`. */
+  /** Provider part of the model handle, such as `anthropic`. */
   readonly model_provider: string;
 }
 
@@ -21,19 +21,16 @@ const OPENING =
   '<memory_blocks>\nThe following memory blocks are currently engaged in your core memory unit:\n\n';
 const CLOSING = '\n</memory_blocks>';
 const NO_BLOCKS = `${OPENING}${CLOSING}`;
-/** Letta's wording, so that prompts built here equal its own. */
+/** Letta's wording, so that prompts equal Letta's. */
 const LINE_NUMBER_BANNER =
   "# NOTE: Line numbers shown below (with arrows like '1→') are to help during editing. " +
   'Do NOT include line number prefixes in your memory edit tool calls.';
 
 /**
- * The memory of an agent as the model reads it: Letta's `<memory_blocks>` section, byte for byte, but that a closing
- * tag of the section's own structure inside a label, description or value is written `<\/…>`, so that stored text
- * cannot pose as the prompt around it; memory calls read it as it is stored. Blocks come in the given order. Depends on nothing but its arguments, so a
- * request that is encoded again is the same.
- *
- * `''` where Letta shows nothing: agents without a memory section, and no blocks (except that the form with line
- * numbers keeps its frame).
+ * Compiles an agent's memory into Letta's `<memory_blocks>` section, byte for byte, with the blocks in the given order.
+ * Only closing tags of the section itself in a label, description or value differ: `<\/…>`, so that stored text cannot
+ * pose as the prompt. Memory calls undo that. Depends on its arguments alone, so a repeated encoding is equal.
+ * `''` for agents without a memory section and without blocks, as in Letta; the form with line numbers keeps its frame.
  */
 export function compileMemory(blocks: readonly BlockView[], options: CompileOptions): string {
   if (WITHOUT_MEMORY.has(options.agent_type)) return '';

@@ -5,36 +5,36 @@ import { mergeThreeWay, type Diff3 } from './merge.ts';
 import { refuse, type Refusal } from './refusal.ts';
 import { codePointLength } from './text.ts';
 
-/** What happens to a write of a block that somebody else changed after the request was made. */
+/** Policies for a write of a block that changed after the request was made. */
 export const CONFLICT_POLICIES = ['reject', 'last_write', 'merge'] as const;
 export type ConflictPolicy = (typeof CONFLICT_POLICIES)[number];
-/** The policy of a block that nobody has given one: it loses no line of anybody. */
+/** The default policy of a block: it loses no line. */
 export const CONFLICT_POLICY_DEFAULT: ConflictPolicy = 'merge';
 
-/** Who wrote a revision: a person or program at the API, or a call of a run. */
+/** Writer of a revision: a person or program at the API, or a call of a run. */
 export type BlockWriter = 'person' | 'run';
 
-/** The value to write and how it came about; null where the block already has it; or why nothing is written. */
+/** The value to write and its resolution; null if unchanged; or the refusal. */
 export type ResolvedWrite =
   | { readonly kind: 'write'; readonly value: string; readonly resolution: WriteResolution }
   | { readonly kind: 'none' }
   | { readonly kind: 'conflict'; readonly refusal: Refusal };
 
-/** The texts that a write is judged by. */
+/** The texts that decide about a write. */
 export interface WriteFacts {
-  /** What `value` was worked out from: the text that the request showed, with the agent's own edits since. */
+  /** The base of `value`: the text that the request showed, with the agent's own edits since. */
   readonly base: string;
-  /** The block as it stands, locked. */
+  /** The present block, locked. */
   readonly current: BlockView;
   readonly value: string;
-  /** Who last changed the block; told to the model where that is a conflict. */
+  /** Last writer of the block; told to the model on a conflict. */
   readonly changed_by: BlockWriter;
 }
 
 /**
- * Decides about one write. Without a change by anybody else it is written under every policy; another's change counts
- * by its text, so a block that was changed and changed back is unchanged. `reject` refuses and says what to do;
- * `merge` merges by lines, and refuses what overlaps; `last_write` writes over it, which the effect records.
+ * Decides about a write. Without another writer's change it is written under every policy.
+ * Changes count by text, so a block that was changed back is unchanged. `reject` refuses with advice. `merge` merges by
+ * lines, and refuses overlaps. `last_write` overwrites, which the effect records.
  */
 export function resolveWrite(policy: ConflictPolicy, facts: WriteFacts, diff3: Diff3): ResolvedWrite {
   const { base, current, value } = facts;
@@ -58,9 +58,9 @@ export function resolveWrite(policy: ConflictPolicy, facts: WriteFacts, diff3: D
 }
 
 function conflict({ current, changed_by }: WriteFacts, detail: string): Refusal {
-  const who = changed_by === 'person' ? 'a person' : 'another run';
+  const writer = changed_by === 'person' ? 'a person' : 'another run';
   return refuse(
-    `Memory block '${current.label}' was changed by ${who} after you last saw it${detail}. Nothing was written. ` +
+    `Memory block '${current.label}' was changed by ${writer} after you last saw it${detail}. Nothing was written. ` +
       `Your next prompt shows it as it is now; read it there and call again. It now holds:\n${current.value}`,
   );
 }

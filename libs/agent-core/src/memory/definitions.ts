@@ -5,7 +5,7 @@ import { BLOCK_TOOLS } from './toolset.ts';
 
 const label = text('Label of the memory block to change.');
 
-/** Those that edit the text of one block. */
+/** Tools that edit the text of a block. */
 const EDIT_TOOLS: readonly ToolDefinition[] = [
   memoryTool(
     'rethink_memory',
@@ -62,15 +62,15 @@ const EDIT_TOOLS: readonly ToolDefinition[] = [
 ];
 
 /**
- * The memory tools that are built in, named and called as Letta's. They are carried out where the answer is applied, by
- * {@link carryOutMemoryCall} or the store. Their side effects are `none` because a call is committed together with its step, so it
- * cannot be half done.
+ * The built-in memory tools, named and called as Letta's.
+ * They are carried out where the answer is applied, by {@link carryOutMemoryCall} or the store. Their side effects are
+ * `none`: a call is committed with its step, so it cannot be half done.
  */
 export const MEMORY_TOOLS: readonly ToolDefinition[] = [...EDIT_TOOLS, ...BLOCK_TOOLS, ...STORE_TOOLS];
 
 const names: ReadonlySet<string> = new Set(MEMORY_TOOLS.map((tool) => tool.name));
 
-/** True for the name of a built-in memory tool. */
+/** Returns whether a name is a built-in memory tool's. */
 export function isMemoryTool(name: string): boolean {
   return names.has(name);
 }

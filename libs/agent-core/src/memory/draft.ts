@@ -5,47 +5,48 @@ import { checkNewLabel } from './label.ts';
 import { movedLabel, readOnly, refuse, unknownLabel, type KnownLabels, type Refusal } from './refusal.ts';
 import { codePointLength } from './text.ts';
 
-/** Blocks that one agent may have. */
+/** Maximum number of blocks of an agent. */
 const BLOCKS_MAX = 500;
 
 export interface DraftOptions {
   /** Makes the id of a new block. */
   readonly newBlockId: () => string;
-  /** Whether a block cannot take a label for the sake of an agent that has it. */
+  /** Whether the label clashes for an agent that has the block. */
   readonly isLabelTaken: IsLabelTaken;
-  /** As the agent's request showed its blocks, with its own changes since. */
+  /** The blocks' labels as the request showed them, with the agent's own changes since. */
   readonly known: KnownLabels;
 }
 
-/** What the changes of a draft leave of the labels that are stored. */
+/** Changes of a draft to the stored labels. */
 export interface DraftLabels {
-  /** Blocks that the agent of the draft has given up, and no other agent. */
+  /** Blocks detached from the draft's agent only. */
   readonly detached: ReadonlySet<string>;
-  /** The new labels of blocks, for every agent that has them. */
+  /** New labels of blocks, for every agent that has them. */
   readonly renamed: ReadonlyMap<string, string>;
 }
 
-/** Whether an agent that has the block has another one of this label, after what the draft has changed so far. */
+/** Returns whether an agent with the block has another block of this label, after the draft's changes so far. */
 export type IsLabelTaken = (blockId: string, label: string, drafted: DraftLabels) => boolean;
 
 /**
- * The blocks of an agent while one call changes them. Every change is checked against the changes before it, and the first
- * refusal means that nothing of the call is kept. The functions that change a draft return null, or why they did not.
+ * The blocks of an agent while a call changes them.
+ * Every change is checked against the earlier changes, and the first refusal discards the call. Functions that change a
+ * draft return null or the refusal.
  */
 export interface MemoryDraft extends DraftLabels {
   readonly options: DraftOptions;
-  /** The blocks as the call found them, by id. */
+  /** The blocks before the call, by id. */
   readonly before: ReadonlyMap<string, BlockView>;
   blocks: readonly BlockView[];
-  /** What the agent knows by now of the labels of its blocks. */
+  /** The agent's present view of its labels. */
   known: KnownLabels;
   readonly detached: Set<string>;
   readonly renamed: Map<string, string>;
-  /** Changes of blocks of {@link MemoryDraft.before}, besides their values, as they came. */
+  /** Changes of blocks of {@link MemoryDraft.before}, except values, in order. */
   readonly structural: MemoryEffect[];
 }
 
-/** Opens a draft on blocks as the agent knows them. */
+/** Opens a draft on the blocks that the agent knows. */
 export function openDraft(blocks: readonly BlockView[], options: DraftOptions): MemoryDraft {
   return {
     options,
@@ -58,7 +59,7 @@ export function openDraft(blocks: readonly BlockView[], options: DraftOptions): 
   };
 }
 
-/** Gives the block of a label another value. */
+/** Sets the value of a block. */
 export function editBlock(
   draft: MemoryDraft,
   label: string,
@@ -102,7 +103,7 @@ export function createBlock(
   return null;
 }
 
-/** Takes the block of a label from the agent. */
+/** Detaches a block from the agent. */
 export function detachBlock(draft: MemoryDraft, label: string): Refusal | null {
   const block = writableBlock(draft, label);
   if ('kind' in block) return block;
@@ -114,7 +115,7 @@ export function detachBlock(draft: MemoryDraft, label: string): Refusal | null {
   return null;
 }
 
-/** Gives the block of a label another label, for every agent that has it. */
+/** Changes the label of a block for every agent that has it. */
 export function renameBlock(draft: MemoryDraft, label: string, newLabel: string): Refusal | null {
   const block = writableBlock(draft, label);
   if ('kind' in block) return block;
@@ -135,7 +136,7 @@ export function renameBlock(draft: MemoryDraft, label: string, newLabel: string)
   return null;
 }
 
-/** Gives the block of a label another description. */
+/** Changes the description of a block. */
 export function describeBlock(draft: MemoryDraft, label: string, description: string): Refusal | null {
   const block = writableBlock(draft, label);
   if ('kind' in block) return block;
@@ -147,14 +148,14 @@ export function describeBlock(draft: MemoryDraft, label: string, description: st
   return null;
 }
 
-/** The value that the block of a label has by now. */
+/** Returns the present value of a block. */
 export function draftValue({ blocks }: MemoryDraft, label: string): string {
   return blocks.find((block) => block.label === label)?.value ?? '';
 }
 
 /**
- * The effects to be committed, in an order that never gives one label to two blocks: changes of blocks that there were, as
- * they came; then the last value of each; then new blocks, as they are by now.
+ * Returns the effects in an order that never gives a label to two blocks.
+ * Order: changes of existing blocks as made, their last values, new blocks in their present state.
  */
 export function draftEffects({ before, blocks, structural }: MemoryDraft): readonly MemoryEffect[] {
   const writes = blocks.flatMap((block): MemoryEffect[] => {
@@ -171,7 +172,7 @@ export function draftEffects({ before, blocks, structural }: MemoryDraft): reado
   return [...structural, ...writes, ...creates];
 }
 
-/** The block of a label, where it may be changed. */
+/** Returns the block of a label if it may be changed. */
 function writableBlock({ blocks, known }: MemoryDraft, label: string): BlockView | Refusal {
   const moved = movedLabel(label, blocks, known);
   if (moved !== null) return moved;

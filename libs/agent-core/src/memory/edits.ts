@@ -2,12 +2,12 @@ import type { BlockView } from '../model/block.ts';
 import { refuse, type Refusal } from './refusal.ts';
 import { codePointLength, expandTabs, findOccurrences, lineNumbersOf, replaceExpandedSpan } from './text.ts';
 
-/** The new value of a block, or why there is none. */
+/** The new value of a block, or the refusal. */
 export type Edited = { readonly value: string } | Refusal;
 
-/** Places of an ambiguous text that are looked up for the error. */
+/** Places of an ambiguous text listed in the error. */
 const OCCURRENCES_MAX = 20;
-/** Characters of a text that an error repeats. */
+/** Characters of a text quoted in an error. */
 const QUOTE_MAX = 200;
 
 function quote(text: string): string {
@@ -15,7 +15,7 @@ function quote(text: string): string {
   return `\`${shown}\``;
 }
 
-/** Null when a value of `length` characters fits the block. */
+/** Returns null when a value of `length` characters fits the block. */
 export function checkLimit(block: BlockView, length: number): Refusal | null {
   if (length <= block.char_limit) return null;
   return refuse(
@@ -24,12 +24,12 @@ export function checkLimit(block: BlockView, length: number): Refusal | null {
   );
 }
 
-/** `core_memory_append`: the text on a new line at the end. */
+/** `core_memory_append`: adds the text on a new line at the end. */
 export function appendText(block: BlockView, content: string): Edited {
   return { value: `${block.value}\n${content}` };
 }
 
-/** `core_memory_replace`: every place where the old text stands. */
+/** `core_memory_replace`: replaces every occurrence of the old text. */
 export function replaceEverywhere(block: BlockView, oldText: string, newText: string): Edited {
   if (oldText === '') return replaceNothing(block, 'old_content', newText);
   let count = 0;
@@ -43,15 +43,15 @@ export function replaceEverywhere(block: BlockView, oldText: string, newText: st
   if (count === 0) {
     return refuse(`The old content ${quote(oldText)} was not found in memory block '${block.label}'.`);
   }
-  // Counted before it is built: a short text with many places can grow to gigabytes.
+  // Checked before building: a short text with many places can grow to gigabytes.
   const growth = count * (codePointLength(newText) - codePointLength(oldText));
   const overLimit = growth > 0 ? checkLimit(block, codePointLength(block.value) + growth) : null;
   return overLimit ?? { value: block.value.split(oldText).join(newText) };
 }
 
 /**
- * `memory_replace`: the one place where the old text stands. Line ends count as `\r\n`, in both texts, where only that finds
- * it; so do tabs as spaces.
+ * `memory_replace`: replaces the only occurrence of the old text.
+ * If needed to find it, line ends count as `\r\n` in both texts, and tabs as spaces.
  */
 export function replaceOnce(block: BlockView, oldText: string, newText: string): Edited {
   if (oldText === '') return replaceNothing(block, 'old_string', newText);
@@ -93,7 +93,7 @@ function ambiguous(value: string, oldText: string, starts: readonly number[]): R
   );
 }
 
-/** An empty old text has one place only in an empty block; elsewhere it would stand between all characters. */
+/** An empty old text has a single place in an empty block only; elsewhere it matches between all characters. */
 function replaceNothing(block: BlockView, argument: string, newText: string): Edited {
   if (block.value === '') return { value: newText };
   return refuse(
@@ -101,7 +101,7 @@ function replaceNothing(block: BlockView, argument: string, newText: string): Ed
   );
 }
 
-/** `memory_insert`: new lines after line `insertLine`; 0 is the top, -1 the end. */
+/** `memory_insert`: adds new lines after line `insertLine`; 0 is the top, -1 the end. */
 export function insertLines(block: BlockView, newText: string, insertLine: number): Edited {
   const lines = block.value.split('\n');
   if (insertLine < -1 || insertLine > lines.length) {

@@ -1,8 +1,8 @@
 import type { WriteResolution } from '../model/block-change.ts';
 
 /**
- * What a memory call wants done to the blocks of its agent, besides its answer to the model. The effects of one call
- * are committed together and in order, or not at all.
+ * A change that a memory call makes to its agent's blocks.
+ * The effects of a call are committed together and in order, or not at all.
  */
 export type MemoryEffect =
   /** A new revision of a block. */
@@ -10,7 +10,7 @@ export type MemoryEffect =
       readonly kind: 'write';
       readonly block_id: string;
       readonly label: string;
-      /** The revision that the value was worked out from: the one the request showed, or the agent's own last. */
+      /** The base revision of the value: the request's, or the agent's own last. */
       readonly based_on_revision: number;
       readonly value: string;
       readonly resolution: WriteResolution;
@@ -24,7 +24,7 @@ export type MemoryEffect =
       readonly value: string;
       readonly char_limit: number;
     }
-  /** The agent loses the block; the block itself, its revisions and its other agents keep it. */
+  /** Detaches the block from the agent; the block itself, its revisions and its other agents remain. */
   | { readonly kind: 'detach'; readonly block_id: string; readonly label: string }
   | {
       readonly kind: 'rename';

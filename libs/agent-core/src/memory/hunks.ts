@@ -10,28 +10,28 @@ interface HunkLine {
 
 /** A change of adjacent lines. */
 export interface Hunk {
-  /** Those that stay or go must stand together in exactly one place; without any, the others go to the end. */
+  /** Lines that stay or go must stand together exactly once; without any, the added lines go to the end. */
   readonly lines: readonly HunkLine[];
-  /** How many of them end the hunk without any character, which may be mere spacing of the patch. */
+  /** Number of empty lines at the end of the hunk, which may be mere spacing of the patch. */
   readonly trailing_blanks: number;
 }
 
-/** A line of a block, without what ends it: `\n`, `\r\n` or, for the last one, nothing. */
+/** A line of a block, without its end: `\n`, `\r\n` or, for the last line, nothing. */
 interface Line {
   readonly text: string;
   readonly end: string;
 }
 
-/** Characters of a line that an error repeats. */
+/** Characters of a line quoted in an error. */
 const QUOTE_MAX = 120;
 const LINES_SHOWN_MAX = 4;
-/** Comparisons of lines that one patch may cost; thousands of lines alike would take seconds. */
+/** Line comparisons that a patch may cost; thousands of equal lines would take seconds. */
 const WORK_MAX = 20_000_000;
-/** What taking a line out of a block's text and putting it back costs, in comparisons, and how many characters of it cost one more. */
+/** Cost of splitting off a line and putting it back, in comparisons, and characters for each further comparison. */
 const WORK_PER_LINE = 5;
 const CHARS_PER_WORK = 16;
 
-/** Lines that name the two sides of a patch; further dashes or pluses would be those of a line that goes or comes. */
+/** Headings of the two sides of a patch; with more dashes or pluses the line is a change. */
 const OLD_SIDE = /^---(?:[ \t]|$)/;
 const NEW_SIDE = /^\+\+\+(?:[ \t]|$)/;
 
@@ -40,9 +40,9 @@ function quote(line: string): string {
 }
 
 /**
- * Reads the hunks of one block. Lines begin with a space (stays), `-` (goes) or `+` (comes); an empty line is an empty
- * line that stays; `@@` begins a new hunk. A pair of `---` and `+++` lines is a heading before the first change, and a
- * change itself anywhere else, and alone. Any other line is refused, not skipped.
+ * Parses the hunks of a block. Lines begin with a space (stays), `-` (goes) or `+` (comes).
+ * An empty line is an empty line that stays; `@@` begins a new hunk. A pair of `---` and `+++` lines is a heading
+ * before the first change, and a change elsewhere or alone. Any other line is refused.
  */
 export function parseHunks(lines: readonly string[]): readonly Hunk[] | Refusal {
   const hunks: { lines: HunkLine[]; blanks: number }[] = [];
@@ -65,18 +65,18 @@ export function parseHunks(lines: readonly string[]): readonly Hunk[] | Refusal 
   return hunks
     .map(({ lines, blanks }): Hunk => {
       if (textsBefore(lines).length > blanks) return { lines, trailing_blanks: blanks };
-      // Empty lines alone say nothing of a place: they space a hunk that only adds from what follows it.
+      // Empty lines alone name no place: they separate an adding hunk from the next text.
       return { lines: lines.slice(0, lines.length - blanks), trailing_blanks: 0 };
     })
     .filter(({ lines }) => lines.length > 0);
 }
 
-/** What must stand there. */
+/** Returns the lines that must be present. */
 function textsBefore(lines: readonly HunkLine[]): readonly string[] {
   return lines.filter(({ sign }) => sign !== '+').map(({ text }) => text);
 }
 
-/** Without the pair of lines that names the two sides, and the spacing around it. */
+/** Removes the heading of the two sides and the spacing around it. */
 function withoutHeading(lines: readonly string[]): readonly string[] {
   const start = lines.findIndex((line) => line !== '');
   if (start === -1) return [];
@@ -86,14 +86,15 @@ function withoutHeading(lines: readonly string[]): readonly string[] {
   return isHeading ? rest : lines.slice(start);
 }
 
-/** The work that a patch may cost, whatever blocks it is about. */
+/** Opens the work budget of a patch, for all its blocks. */
 export function openWork(): Work {
   return { left: WORK_MAX };
 }
 
 /**
- * The value with all hunks applied, in order, each on what the ones before it left. A line is found whichever way it ends;
- * what stays keeps its own end, and what comes ends as the line before it in the hunk. Takes what it costs from `work`.
+ * Applies all hunks to the value in order, each on the result of the earlier hunks.
+ * Line ends do not matter for finding a line. Kept lines keep their end, and added lines end as the line before them in
+ * the hunk. Uses up `work`.
  */
 export function applyHunks(block: BlockView, hunks: readonly Hunk[], work: Work): Edited {
   if (hunks.length === 0) return refuse(`The patch for memory block '${block.label}' holds no change.`);
@@ -110,7 +111,7 @@ export function applyHunks(block: BlockView, hunks: readonly Hunk[], work: Work)
     if ('kind' in placed)
       return { ...placed, message: `${placed.message} in memory block '${block.label}'.` };
     const { at, count, changes } = placed;
-    // Only what comes after it is moved: hunks that add to the end cost what they add.
+    // Moves only the lines behind it: hunks that add to the end cost only their own lines.
     const own = lines.slice(at, at + count);
     const after = lines.slice(at + count);
     lines.length = at;
@@ -129,7 +130,7 @@ function splitLines(value: string): Line[] {
   });
 }
 
-/** A line that was the last one, and is not any more, ends as the last of the others. */
+/** Joins lines. A former last line without an end gets the end of the last other line. */
 function joinLines(lines: readonly Line[]): string {
   const usual = lines.findLast(({ end }) => end !== '')?.end ?? '\n';
   return lines
@@ -137,7 +138,7 @@ function joinLines(lines: readonly Line[]): string {
     .join('');
 }
 
-/** The lines of the block with the changes made to them. */
+/** Applies the changes to the lines of the block. */
 function rewrite(own: readonly Line[], changes: readonly HunkLine[]): readonly Line[] {
   let place = 0;
   let end = own[0]?.end ?? '';
@@ -149,7 +150,7 @@ function rewrite(own: readonly Line[], changes: readonly HunkLine[]): readonly L
   });
 }
 
-/** Where lines of a block are to change, how many, and how. */
+/** Place, length and lines of a change in a block. */
 interface Placed {
   readonly at: number;
   readonly count: number;
@@ -159,7 +160,7 @@ interface Placed {
 function placeOf(lines: readonly Line[], hunk: Hunk, work: Work): Placed | Refusal {
   const whole = textsBefore(hunk.lines);
   if (whole.length === 0) {
-    // A value that ends its last line has no line after it.
+    // Behind a final line end there is no further line.
     const at = lines.at(-1)?.text === '' ? lines.length - 1 : lines.length;
     return { at, count: 0, changes: hunk.lines };
   }
@@ -187,12 +188,12 @@ function placeOf(lines: readonly Line[], hunk: Hunk, work: Work): Placed | Refus
   return refuse(`These lines of a hunk do not stand together, so nothing was changed:${shown.join('')}\n`);
 }
 
-/** Comparisons that may still be made. */
+/** Remaining comparisons. */
 export interface Work {
   left: number;
 }
 
-/** The first two places where `part` begins in `lines`; fewer where there are not as many, or no work is left. */
+/** Returns the first two places where `part` begins in `lines`, as far as they exist and work is left. */
 function findLines(lines: readonly Line[], part: readonly string[], work: Work): readonly number[] {
   const places: number[] = [];
   for (let at = 0; at + part.length <= lines.length && places.length < 2 && work.left >= 0; at++) {

@@ -1,30 +1,30 @@
 import type { PlannedCall } from '../model/planned-call.ts';
 import type { DraftLabels } from './draft.ts';
 
-/** A label that an agent uses. */
+/** A label used by an agent. */
 export interface UsedLabel {
   readonly agent_id: string;
   readonly block_id: string;
   readonly label: string;
 }
 
-/** Which labels agents use, while the calls of a chunk rename, make and give up blocks. */
+/** The labels of agents, while the calls of a chunk rename, create and detach blocks. */
 export interface LabelsInUse {
-  /** Whether an agent that has the block has another block of this label, after what `agentId` has drafted. */
+  /** Returns whether an agent with the block has another block of this label, after the draft of `agentId`. */
   isTaken(agentId: string, blockId: string, label: string, drafted: DraftLabels): boolean;
   put(agentId: string, blockId: string, label: string): void;
   rename(blockId: string, label: string): void;
   remove(agentId: string, blockId: string): void;
 }
 
-/** True for a call that may rename a block: only then is it asked what other agents use. */
+/** Returns whether a call may rename a block, which needs the labels of other agents. */
 export function mayRename({ tool_name, args }: PlannedCall): boolean {
   if (tool_name === 'memory') return args['command'] === 'rename';
   const { patch } = args;
   return tool_name === 'memory_apply_patch' && typeof patch === 'string' && patch.includes('*** Move to:');
 }
 
-/** The labels as stored. */
+/** Opens the stored labels. */
 export function labelsInUse(used: readonly UsedLabel[]): LabelsInUse {
   const labelsOf = new Map<string, Map<string, string>>();
   const put = (agentId: string, blockId: string, label: string): void => {

@@ -1,10 +1,10 @@
 import type { JsonObject } from '../base/json.ts';
 import type { ToolDefinition } from '../model/tool.ts';
 
-/** The schema of a text argument. */
+/** Makes the schema of a text argument. */
 export const text = (description: string): JsonObject => ({ type: 'string', description });
 
-/** A built-in tool whose arguments are an object with these properties and no others. */
+/** Makes a built-in tool whose arguments are an object with exactly these properties. */
 export function memoryTool(
   name: string,
   description: string,

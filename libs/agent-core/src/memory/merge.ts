@@ -1,6 +1,6 @@
 /**
- * What is used of `node-diff3`: a change of lines between two texts, and the merge of two changes of a third. Handed
- * in, so that the core stays without further libraries.
+ * The part of `node-diff3` in use: changed lines between two texts, and the merge of two changes of a third.
+ * Passed in, to keep the core free of libraries.
  */
 export interface Diff3 {
   diffIndices(
@@ -31,16 +31,15 @@ export type Merged =
   /** Both changed the same lines, or the texts are too long to compare. `lines` are the base's, for the message. */
   | { readonly ok: false; readonly lines: readonly string[] };
 
-/** Comparisons of lines that one merge may cost; texts of thousands of equal lines would take minutes. */
+/** Line comparisons that a merge may cost; thousands of equal lines would take minutes. */
 const WORK_MAX = 20_000_000;
 
 /**
  * Merges two changes of the text `base` by lines: `current`, which was committed first, and `mine`.
- *
- * Every line that either side added, and that the other side did not touch, is kept; every line that either side
- * deleted is gone. Lines inserted at the same place by both are no conflict: the committed ones come first, and what
- * both inserted alike at the edges stands once. Changes of neighbouring lines are none either: a line is a fact. Both
- * changing the same lines differently is a conflict, and nothing is merged.
+ * Lines that a side added and the other left alone are kept; lines that a side deleted are gone. Insertions of both at
+ * the same place are no conflict: the committed lines come first, and common lines at their edges stand once. Changes
+ * of adjacent lines are no conflict either: a line is a fact. Different changes of the same line are a conflict, and
+ * nothing is merged.
  */
 export function mergeThreeWay(base: string, current: string, mine: string, diff3: Diff3): Merged {
   if (current === base || current === mine) return { ok: true, value: mine };
@@ -65,7 +64,7 @@ export function mergeThreeWay(base: string, current: string, mine: string, diff3
   return { ok: true, value: merged.join('\n') };
 }
 
-/** Line by line: a call does not take as many arguments as a text may have lines. */
+/** Appends singly: a call does not take as many arguments as a text may have lines. */
 function append(lines: string[], more: readonly string[]): void {
   for (const line of more) lines.push(line);
 }
@@ -74,12 +73,12 @@ function areSame(some: readonly string[], others: readonly string[]): boolean {
   return some.length === others.length && some.every((line, index) => line === others[index]);
 }
 
-/** An empty text has no lines, so that two agents may both begin it. */
+/** Splits a text; an empty text has no lines, so that two agents may both begin it. */
 function linesOf(text: string): string[] {
   return text === '' ? [] : text.split('\n');
 }
 
-/** The three without what all begin and end with, and that: most changes are small, and comparing is not cheap. */
+/** Splits off the common start and end of the three texts: most changes are small, and comparing is costly. */
 function trimCommon(
   base: string[],
   current: string[],
@@ -100,7 +99,7 @@ function trimCommon(
   return [middle(base), middle(current), middle(mine), base.slice(0, start), base.slice(base.length - end)];
 }
 
-/** An upper bound of the comparisons that the longest common subsequence of two texts takes. */
+/** Returns an upper bound of the comparisons for the longest common subsequence of two texts. */
 function workOf(a: readonly string[], b: readonly string[]): number {
   const counts = new Map<string, number>();
   for (const line of b) counts.set(line, (counts.get(line) ?? 0) + 1);
@@ -115,7 +114,7 @@ interface Change {
   readonly lines: readonly string[];
 }
 
-/** A region that both sides changed, merged where their changes only touch; null where they overlap. */
+/** Merges a region that both sides changed, if the changes only touch; null where they overlap. */
 function mergeTouching(original: string[], theirs: string[], ours: string[], diff3: Diff3): string[] | null {
   const changesTo = (side: string[]): Change[] =>
     diff3.diffIndices(original, side).map(({ buffer1: [from, length], buffer2Content }) => ({
@@ -153,18 +152,18 @@ function mergeTouching(original: string[], theirs: string[], ours: string[], dif
   return merged;
 }
 
-/** True when one change lies wholly before the other, touching it at most. */
+/** Returns whether a change lies wholly before the other, touching it at most. */
 function comesFirst(a: Change, b: Change): boolean {
   return a.to <= b.from && (a.from < b.from || a.to < b.to);
 }
 
-/** Two changes of which neither comes first: merged when both only insert, and at the same place. */
+/** Merges two changes without an order if both only insert at the same place. */
 function mergeAtOnePlace(their: Change, our: Change): readonly string[] | null {
   const areInsertions = their.from === their.to && our.from === our.to;
   return areInsertions ? unite(their.lines, our.lines) : null;
 }
 
-/** One insertion after the other, with what they begin and end with alike standing once. */
+/** Joins two insertions; a common start and end stand once. */
 function unite(first: readonly string[], second: readonly string[]): readonly string[] {
   const shortest = Math.min(first.length, second.length);
   let start = 0;

@@ -1,25 +1,26 @@
 import { toWireId } from '../base/ids.ts';
 import { toLettaTime } from '../base/letta-time.ts';
 
-/** What lies beside a prompt for tools to reach. */
+/** Facts about stored memory outside the prompt, for tools. */
 export interface MemoryMetadata {
   readonly agent_id: string;
-  /** A conversation besides the agent's own; null for that one. */
+  /** The isolated conversation; null for the agent's own. */
   readonly conversation_id: string | null;
-  /** Since when the prompt says the same, in seconds since 1970. */
+  /** Time of the last change of the prompt, in seconds since 1970. */
   readonly compiled_at: number;
-  /** Messages of the conversation before those that the prompt shows. */
+  /** Messages of the conversation before the first shown message. */
   readonly messages: number;
   readonly passages: number;
   readonly tags: readonly string[];
 }
 
-/** Tags that a prompt names; those of the most passages. */
+/** Maximum number of tags in a prompt, those with most passages. */
 export const SHOWN_TAGS_MAX = 100;
 
 /**
- * Letta's `<memory_metadata>` section, byte for byte, with the time in UTC: an agent may change its zone while a request
- * waits to be encoded again. Characters of a tag that would end its line or an element become `_`.
+ * Compiles Letta's `<memory_metadata>` section, byte for byte, with the time in UTC.
+ * An agent may change its zone before a repeated encoding. Characters of a tag that would end its line or an element
+ * become `_`.
  */
 export function compileMemoryMetadata(facts: MemoryMetadata): string {
   const { agent_id, conversation_id, compiled_at, messages, passages, tags } = facts;

@@ -12,18 +12,21 @@ export interface RememberingRun {
   readonly id: string;
   readonly project_id: string;
   readonly batch_id: string;
-  /** Whether its changes of memory are in force at once, or held. */
+  /** Whether its memory changes take effect at once, or are held. */
   readonly batch_apply: 'auto' | 'review';
   readonly agent_id: string;
   readonly conversation_id: string;
   readonly step_number: number;
 }
 
-/** A run whose present step has been answered with these memory calls. */
+/** A run whose present step was answered with these memory calls. */
 export interface RunWithCalls {
   readonly run: RememberingRun;
   readonly calls: readonly PlannedCall[];
-  /** Other memory calls of the answer, which were carried out before. Default: none. */
+  /**
+   * Other memory calls of the answer, carried out before.
+   * Default: none.
+   */
   readonly done?: readonly PlannedCall[];
 }
 
@@ -35,7 +38,7 @@ interface StoredBlock extends BlockView {
   readonly writer_run_id: string | null;
 }
 
-/** A block as the request of a step showed it. */
+/** A block as a step's request showed it. */
 export interface ShownBlock {
   readonly run_id: string;
   readonly block_id: string;
@@ -43,24 +46,24 @@ export interface ShownBlock {
   readonly label: string;
   /** Null where the present revision holds the same. */
   readonly value: string | null;
-  /** Beside a value. */
+  /** Set with a value. */
   readonly description: string | null;
 }
 
 /** A block that holds an agent's changes in a batch under review. */
 export interface StoredDraft extends StoredBlock {
   readonly batch_id: string;
-  /** The block that it stands for; a new one stands for itself. */
+  /** The original block; a new block is its own original. */
   readonly stands_for: string;
   readonly kind: 'revised' | 'created' | 'detached' | 'dropped';
 }
 
-/** The rows that the memory calls of a chunk of answers work on. */
+/** The rows that the memory calls of a chunk work on. */
 export interface StoredMemory {
   /** The blocks of every agent, in attach order, locked. */
   readonly locked: readonly StoredBlock[];
   readonly shown: readonly ShownBlock[];
-  /** All labels of agents that share a block; none where no call renames one. */
+  /** All labels of agents that share a block; none where no call renames a block. */
   readonly labels: readonly UsedLabel[];
   /** The drafts of agents of batches under review. */
   readonly drafts: readonly StoredDraft[];
@@ -72,9 +75,9 @@ export interface OpenBlock extends BlockView {
   readonly writer_run_id: string | null;
 }
 
-/** The blocks of a chunk as they stand after the calls so far, and the texts and labels that each run knows. */
+/** The blocks of a chunk after the calls so far, and the texts and labels that each run knows. */
 export interface OpenBlocks {
-  /** Ids of blocks, in attach order, by {@link ownerOf}. */
+  /** Block ids in attach order, by {@link ownerOf}. */
   readonly attached: Map<string, readonly string[]>;
   readonly open: Map<string, OpenBlock>;
   /** By {@link seenKey}. */
@@ -86,17 +89,17 @@ export interface OpenBlocks {
   readonly copies: Map<string, Pick<HeldCopy, 'copy_of' | 'base_revision' | 'base_label'>>;
 }
 
-/** Names the list of blocks that a run works on: its agent's, or its agent's in a batch under review. */
+/** Returns the key of a run's list of blocks: its agent's, or its agent's in a batch under review. */
 export function ownerOf(run: Pick<RememberingRun, 'agent_id' | 'batch_id' | 'batch_apply'>): string {
   return run.batch_apply === 'review' ? `${run.batch_id}/${run.agent_id}` : run.agent_id;
 }
 
-/** Names what a run knows of a block. */
+/** Returns the key of a run's view of a block. */
 export function seenKey(runId: string, blockId: string): string {
   return `${runId}/${blockId}`;
 }
 
-/** Opens the locked blocks as they are stored. Drafts are opened by `openDrafts`. */
+/** Opens the locked blocks as stored. Drafts are opened by `openDrafts`. */
 export function openStored({ locked, shown, labels }: StoredMemory): OpenBlocks {
   const attached = Map.groupBy(locked, (block) => block.agent_id);
   const open = new Map(
@@ -126,14 +129,17 @@ export function openStored({ locked, shown, labels }: StoredMemory): OpenBlocks 
   };
 }
 
-/** An open block. Throws where it is none. */
+/**
+ * Returns an open block.
+ * Throws: for any other block.
+ */
 export function blockOf(open: OpenBlocks['open'], blockId: string): OpenBlock {
   const block = open.get(blockId);
   if (block === undefined) throw new Error('A memory call was made on a block that was not locked.');
   return block;
 }
 
-/** The blocks that a run works on, as its next call finds them. */
+/** Returns the blocks for the next call of a run. */
 export function heldBy({ attached, open, seen }: OpenBlocks, run: RememberingRun): readonly HeldBlock[] {
   return (attached.get(ownerOf(run)) ?? []).map((blockId) => {
     const { policy, writer_run_id, ...current } = blockOf(open, blockId);
@@ -142,7 +148,7 @@ export function heldBy({ attached, open, seen }: OpenBlocks, run: RememberingRun
   });
 }
 
-/** Takes an effect over into the open blocks. Returns the changes to be written, the copy of a draft before its change. */
+/** Applies an effect to the open blocks. Returns the changes to write, a draft's copy before its change. */
 export function applyEffect(
   blocks: OpenBlocks,
   effect: MemoryEffect,
@@ -196,7 +202,7 @@ function applyChange(
   }
 }
 
-/** The first revision of a draft, before its first change; null for a block that is stored. */
+/** Returns the first revision of a draft before its first change; null for a stored block. */
 function takeCopy({ copies }: OpenBlocks, block: OpenBlock): HeldCopy | null {
   const origin = copies.get(block.block_id);
   if (origin === undefined) return null;

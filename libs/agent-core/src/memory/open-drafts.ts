@@ -9,15 +9,15 @@ import {
   type StoredMemory,
 } from './open-blocks.ts';
 
-/** Blocks as a run was shown them, by id. */
+/** Blocks as shown to a run, by id. */
 type ShownTexts = ReadonlyMap<string, ShownBlock>;
-/** The block that each draft stands for, by the id of the draft. */
+/** Original block of each draft, by the draft's id. */
 type StandIns = ReadonlyMap<string, string>;
 
 /**
- * Gives runs of batches under review blocks of their own: those that hold what their agent has changed in the batch, and
- * for every other block a copy of what the run was shown, which is stored when it is first changed. So nothing that such a
- * run does can meet a change by others; that is judged when its changes are accepted.
+ * Gives runs of batches under review their own blocks: the drafts of their agent's changes in the batch.
+ * Every other block is a copy of the shown block, stored on its first change. So no change of such a run can conflict
+ * before its changes are accepted.
  */
 export function openDrafts(
   blocks: OpenBlocks,
@@ -41,7 +41,7 @@ export function openDrafts(
   }
 }
 
-/** Opens the drafts of an agent, and copies of those of its blocks that have none. A block that was given up has none either. */
+/** Opens the drafts of an agent, and copies of its blocks without a draft. A detached block has neither. */
 function openStandIns(
   { attached, open, copies }: OpenBlocks,
   run: RememberingRun,
@@ -72,7 +72,7 @@ function openStandIns(
   return standIns;
 }
 
-/** Opens a copy of a block as the run was shown it, or as it stands. Returns the id of the copy. */
+/** Opens a copy of a block as shown to the run, or as stored. Returns the id of the copy. */
 function copyBlock(
   { open, copies }: Pick<OpenBlocks, 'open' | 'copies'>,
   blockId: string,
@@ -89,7 +89,7 @@ function copyBlock(
   return copyId;
 }
 
-/** Notes which text and label of each draft the run was shown: those of the draft itself, or of the block it stands for. */
+/** Notes the text and label shown to the run for each draft: the draft's own, or the original block's. */
 function noteShown(
   { open, seen, known }: OpenBlocks,
   run: RememberingRun,

@@ -2,7 +2,7 @@ import { createBlock, detachBlock, draftValue, editBlock, renameBlock, type Memo
 import { applyHunks, openWork, parseHunks, type Hunk, type Work } from './hunks.ts';
 import { findLineNumbers, refuse, type Refusal } from './refusal.ts';
 
-/** One operation of a patch, in the order in which they apply. */
+/** An operation of a patch, in application order. */
 type Operation =
   | {
       readonly kind: 'add';
@@ -16,16 +16,15 @@ type Operation =
 
 const SECTION = /^\*\*\* (Add|Update|Delete) Block:(.*)$/;
 const MOVE = /^\*\*\* Move to:(.*)$/;
-/** Frames that some models put around a patch; they say nothing. */
+/** Frames that some models put around a patch; they have no meaning. */
 const FRAME = /^\*\*\* (?:Begin Patch|End Patch|End of File)\s*$/;
 const DESCRIPTION = /^Description:(.*)$/;
 
 /**
- * `memory_apply_patch`: applies a patch to the draft and says what was done, or why nothing may be kept.
- *
- * With `*** Add Block:`, `*** Update Block:` or `*** Delete Block:` headings the patch is about the blocks it names;
- * `*** Move to:` renames the block of its section once the section is done. Without, it is hunks for the block `label`.
- * The whole patch is read before anything is changed.
+ * `memory_apply_patch`: applies a patch to the draft; returns a report, or a refusal of all changes.
+ * With `*** Add Block:`, `*** Update Block:` or `*** Delete Block:` headings the patch changes the named blocks; `***
+ * Move to:` renames the block after its section. Without headings it holds hunks for the block `label`. The whole patch
+ * is read before any change.
  */
 export function applyPatch(draft: MemoryDraft, label: string, patch: string): string | Refusal {
   const lines = patch.split('\n').map((line) => line.replace(/\r$/, ''));
@@ -56,7 +55,7 @@ function parseSingle(label: string, lines: readonly string[]): readonly Operatio
   return 'kind' in hunks ? hunks : [{ kind: 'update', label, hunks }];
 }
 
-/** Without the headings of other patch formats that may stand before the first hunk, and without the end's. */
+/** Removes the headings of other patch formats before the first hunk, and their end. */
 function withoutFrame(lines: readonly string[]): readonly string[] {
   const first = lines.findIndex((line) => !line.startsWith('*** ') && line !== '');
   return lines.slice(Math.max(first, 0)).filter((line) => !FRAME.test(line));
@@ -122,7 +121,7 @@ function operationOf({ kind, label, body }: Section): Operation | Refusal {
   const rest = heading === undefined ? body : body.slice(1);
   const odd = rest.find((line) => !line.startsWith('+') && line.trim() !== '');
   if (odd !== undefined) {
-    return refuse(`Each line of '*** Add Block: ${label}' must begin with '+', this one does not: ${odd}`);
+    return refuse(`Each line of '*** Add Block: ${label}' must begin with '+', this line does not: ${odd}`);
   }
   const value = rest.filter((line) => line.startsWith('+')).map((line) => line.slice(1));
   return { kind: 'add', label, description, value: value.join('\n') };

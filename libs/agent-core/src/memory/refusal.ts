@@ -2,13 +2,13 @@ import { toStorableText, type JsonObject } from '../base/json.ts';
 import type { BlockView } from '../model/block.ts';
 import type { ToolOutcome } from '../model/tool.ts';
 
-/** Why a call changes nothing. `kind` is the error name that Letta's agents know from its Python tools. */
+/** The reason why a call changes nothing. `kind` is the error name of Letta's Python tools, which its agents know. */
 export interface Refusal {
   readonly kind: 'KeyError' | 'TypeError' | 'ValueError';
   readonly message: string;
 }
 
-/** A refusal of what the call says, which most are. */
+/** Makes a refusal of a call's arguments, the usual kind. */
 export function refuse(message: string): Refusal {
   return { kind: 'ValueError', message };
 }
@@ -16,14 +16,14 @@ export function refuse(message: string): Refusal {
 /** Longest error text, in UTF-16 units; as in Letta. */
 const ERROR_CHARS_MAX = 1000;
 
-/** What the model reads of a call that changes nothing, in the words that Letta's agents know. */
+/** Makes the text for the model of a refused call, in the words that Letta's agents know. */
 export function refused(toolName: string, refusal: Refusal): ToolOutcome {
   const text = toStorableText(`Error executing function ${toolName}: ${refusal.kind}: ${refusal.message}`);
   // A cut through a surrogate pair leaves half of it behind, which toWellFormed replaces.
   return { ok: false, result: text.slice(0, ERROR_CHARS_MAX).toWellFormed() };
 }
 
-/** The named arguments, which must be text, in order; storable. */
+/** Reads the named text arguments in order, in storable form. */
 export function readTexts(args: JsonObject, names: readonly string[]): readonly string[] | Refusal {
   const texts: string[] = [];
   for (const name of names) {
@@ -37,17 +37,17 @@ export function readTexts(args: JsonObject, names: readonly string[]): readonly 
   return texts;
 }
 
-/** A label that no block of the agent has. */
+/** Refuses a label that no block of the agent has. */
 export function unknownLabel(label: string, blocks: readonly Pick<BlockView, 'label'>[]): Refusal {
   const labels = blocks.map((block) => block.label).join(', ');
   const existing = blocks.length === 0 ? 'The agent has no memory blocks' : `Existing labels: ${labels}`;
   return { kind: 'KeyError', message: `Memory block '${label}' does not exist. ${existing}.` };
 }
 
-/** The block that an agent knows under each label, by its id; null for a label that it took from a block itself. */
+/** The known block of each label, by id; null for a label that the agent took away itself. */
 export type KnownLabels = ReadonlyMap<string, string | null>;
 
-/** A label that the block which the agent knows under it has no more, because of somebody else. */
+/** Refuses a label that another writer has taken from the block that the agent knows under it. */
 export function movedLabel(
   label: string,
   blocks: readonly Pick<BlockView, 'block_id' | 'label'>[],
@@ -60,12 +60,12 @@ export function movedLabel(
   if (block === undefined && holder === undefined) return null;
   const fate = block === undefined ? 'is gone' : `is called '${block.label}' now`;
   const message =
-    `The memory block that you know as '${label}' ${fate}; somebody else changed that after you last saw it. ` +
+    `The memory block that you know as '${label}' ${fate}; another writer changed that after you last saw it. ` +
     'Nothing was written. Your next prompt shows your memory as it is now.';
   return { kind: 'KeyError', message };
 }
 
-/** A block that agents may only read. */
+/** Refuses a block that agents may only read. */
 export function readOnly(label: string): Refusal {
   return refuse(`Memory block '${label}' is read-only and cannot be edited.`);
 }
@@ -74,7 +74,7 @@ const LINE_NUMBER_PREFIX = /^[ \t]*\p{Nd}+→/mu;
 /** A part of the banner above numbered lines that no memory holds by chance. */
 const LINE_NUMBER_BANNER_PART = "(with arrows like '1→')";
 
-/** The prompt may show a block with numbered lines; a model that copies the numbers would store them. */
+/** Refuses copied line numbers, which the prompt may show and which must not be stored. */
 export function findLineNumbers(names: readonly string[], texts: readonly string[]): Refusal | null {
   for (const [index, text] of texts.entries()) {
     if (!text.includes('→')) continue;

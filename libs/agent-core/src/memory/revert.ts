@@ -1,33 +1,33 @@
-/** What the store knows of a block that a batch has written. */
+/** Facts about a block that a batch has written. */
 export interface RevertFacts {
-  /** Its first and last revision by the batch, and how many it has by it. */
+  /** First and last revision by the batch, and their number. */
   readonly first: number;
   readonly last: number;
   readonly writes: number;
-  /** Whether the head holds what its last revision by the batch did, be it another: edits that were undone, or the same words. */
+  /** Whether the head holds the batch's last text, even in a later revision: undone edits, or the same text. */
   readonly is_as_written: boolean;
-  /** Whether the head holds what stood before the batch. */
+  /** Whether the head holds the text from before the batch. */
   readonly is_as_before: boolean;
-  /** Whether the head is what another batch wrote: what it holds is then that batch's, be the words the same. */
+  /** Whether another batch wrote the head; the text is then that batch's, even if equal. */
   readonly is_anothers: boolean;
   readonly is_deleted: boolean;
 }
 
-/** What becomes of the block when the batch is reverted. */
+/** Decision about a block when the batch is reverted. */
 export type RevertDecision =
-  /** What stood before the batch is written again; `forced` over edits of others. */
+  /** Restores the text from before the batch; `forced` over edits of others. */
   | { readonly kind: 'restore'; readonly revision: number; readonly forced: boolean }
-  /** The batch made the block: it is deleted. */
+  /** The batch created the block: it is deleted. */
   | { readonly kind: 'delete'; readonly forced: boolean }
   | { readonly kind: 'none' }
-  /** It holds an edit of others, or they wrote between the batch's writes, or it was deleted. */
+  /** The block was edited by others, between or after the batch's writes, or deleted. */
   | { readonly kind: 'refuse'; readonly reason: 'edited' | 'deleted' };
 
 /**
- * Decides about one block. Edits of others that stand after those of the batch, or were made between them, would be lost with
- * it: such a block is left alone unless the caller forces it. A block that already holds what stood before needs nothing,
- * unless it is another batch that wrote that. One that a later batch wrote is as this one left it once that is reverted, so
- * nights are taken back the last one first.
+ * Decides about a block. Edits of others after or between the batch's writes would be lost.
+ * Such a block is left alone unless the caller forces it. A block that already holds its earlier text needs nothing,
+ * unless another batch wrote that text. After a later batch is reverted, its blocks are as this batch left them, so
+ * batches are reverted last first.
  */
 export function decideRevert(facts: RevertFacts, force: boolean): RevertDecision {
   const { first, last, writes } = facts;

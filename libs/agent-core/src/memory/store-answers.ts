@@ -14,7 +14,7 @@ import {
 } from './store-calls.ts';
 import { isStoreCall } from './store-tools.ts';
 
-/** A call of a tool that the store answers, and its run. */
+/** A call of a tool that the store answers, with its run. */
 export interface AskedCall {
   readonly run: RememberingRun;
   readonly call: PlannedCall;
@@ -25,19 +25,19 @@ interface SearchingStep {
   readonly step_number: number;
 }
 
-/** A search of archival memory by a call. */
+/** A call's search of archival memory. */
 export interface PassageAsked {
   readonly call: PlannedCall;
   readonly search: ArchivalSearch & SearchingStep & { readonly agent_id: string; readonly batch_id: string };
 }
 
-/** A search of its conversation by a call. */
+/** A call's search of its conversation. */
 export interface MessagesAsked {
   readonly call: PlannedCall;
   readonly search: ConversationSearch & SearchingStep & { readonly conversation_id: string };
 }
 
-/** The answer of the store to a call, and the passage that the call keeps. */
+/** The store's answer to a call, and the passage that the call adds. */
 export interface StoreAnswer {
   readonly outcome: ToolOutcome;
   readonly keeps: ArchivalInsert | null;
@@ -45,14 +45,14 @@ export interface StoreAnswer {
 
 export type StoreAnswers = ReadonlyMap<PlannedCall, StoreAnswer>;
 
-/** Calls of a chunk as they were read: searches still to be made, and answers that need none. */
+/** Parsed calls of a chunk: open searches, and answers without a search. */
 export interface StoreQuestions {
   readonly passages: readonly PassageAsked[];
   readonly messages: readonly MessagesAsked[];
   readonly answered: StoreAnswers;
 }
 
-/** The calls of a chunk that the store answers. */
+/** Returns the calls of a chunk that the store answers. */
 export function storeCallsOf(runs: readonly RunWithCalls[]): readonly AskedCall[] {
   return runs.flatMap(({ run, calls }) =>
     calls.filter((call) => isStoreCall(call.tool_name)).map((call) => ({ run, call })),
@@ -80,7 +80,7 @@ export function readStoreCalls(
   return { passages, messages, answered };
 }
 
-/** Answers calls with the hits of their searches, which are in the order of the questions. */
+/** Answers calls with the hits of their searches, given in the order of the questions. */
 export function answerStoreCalls(
   { passages, messages, answered }: StoreQuestions,
   found: readonly (readonly ArchivalHit[])[],

@@ -4,18 +4,18 @@ import { refuse, refused, type Refusal } from './refusal.ts';
 import { codePointLength } from './text.ts';
 import { parseZonedTime, type SpanEnd } from './zoned-time.ts';
 
-/** A passage of archival memory that is to be kept. */
+/** A passage to add to archival memory. */
 export interface ArchivalInsert {
   readonly kind: 'archival_insert';
   readonly content: string;
-  /** Each once, in the order given. */
+  /** Distinct, in the order given. */
   readonly tags: readonly string[];
 }
 
-/** What of archival memory is looked for. Times are inclusive. */
+/** A search of archival memory. Times are inclusive. */
 export interface ArchivalSearch {
   readonly kind: 'archival_search';
-  /** No more of it than a search takes. */
+  /** Cut to the limits of a search. */
   readonly query: string;
   /** Empty: any tags or none. */
   readonly tags: readonly string[];
@@ -28,10 +28,10 @@ export interface ArchivalSearch {
 export const CONVERSATION_ROLES = ['assistant', 'user', 'tool'] as const;
 export type ConversationRole = (typeof CONVERSATION_ROLES)[number];
 
-/** What of the agent's own conversation is looked for. Times are inclusive. */
+/** A search of the agent's own conversation. Times are inclusive. */
 export interface ConversationSearch {
   readonly kind: 'conversation_search';
-  /** No more of it than a search takes. Null: the latest messages, whatever they say. */
+  /** Cut to the limits of a search. Null: the latest messages. */
   readonly query: string | null;
   readonly roles: readonly ConversationRole[];
   readonly limit: number;
@@ -41,7 +41,7 @@ export interface ConversationSearch {
 
 /** A call that the store answers, read from its arguments. */
 export type StoreCall = ArchivalInsert | ArchivalSearch | ConversationSearch;
-/** A store call, or the outcome of one whose arguments cannot be used. */
+/** A store call, or the error in its arguments. */
 export type ReadStoreCall =
   { readonly ok: true; readonly call: StoreCall } | { readonly ok: false; readonly outcome: ToolOutcome };
 
@@ -50,22 +50,31 @@ const TAGS_MAX = 100;
 const TAG_CHARS_MAX = 255;
 const HITS_MAX = 100;
 /**
- * Different words of a query that are searched for, the first of them. Everything searched is compared with each, and a
- * document that is given as the query is told from others by as many.
+ * Maximum number of distinct words searched, the first of the query.
+ * Every text is compared with each word. So many words also tell a document, given as the query, from others.
  */
 const QUERY_WORDS_MAX = 100;
-/** Characters that a query is read to, for what white space does not part is one word and may hold as many as it likes. */
+/**
+ * Maximum length of a query, as text without white space is a single word of any length.
+ * Unit: characters.
+ */
 const QUERY_CHARS_MAX = 4_000;
 const ARCHIVAL_HITS_DEFAULT = 10;
 const CONVERSATION_HITS_DEFAULT = 5;
-/** Characters of all texts of a result together, so that the next prompt still holds it. */
+/**
+ * Total length of the texts of a result, so that the next prompt still holds it.
+ * Unit: characters.
+ */
 const RESULT_CHARS_MAX = 50_000;
-/** Characters of the tags of one hit. */
+/**
+ * Maximum length of a hit's tags.
+ * Unit: characters.
+ */
 const TAGS_CHARS_MAX = 500;
 
 /**
- * Reads a call of `archival_memory_insert`, `archival_memory_search` or `conversation_search`. Times without an offset
- * are the agent's `timeZone`; an end that is a date alone includes that whole day. `null` counts as left out.
+ * Reads a call of `archival_memory_insert`, `archival_memory_search` or `conversation_search`.
+ * Times without an offset are in the agent's `timeZone`; an end date includes that whole day. `null` counts as omitted.
  */
 export function readStoreCall(toolName: string, args: JsonObject, timeZone: string): ReadStoreCall {
   const call = read(toolName, args, timeZone);
@@ -131,7 +140,7 @@ function readConversationSearch(args: JsonObject, timeZone: string): StoreCall |
   return { kind: 'conversation_search', query: isBlank ? null : searchedOf(query), roles, limit, ...span };
 }
 
-/** What is searched for: the query itself, or its beginning where it has more words or characters than a search takes. */
+/** Returns the query, cut to the words and characters that a search takes. */
 function searchedOf(query: string): string {
   const read = query.slice(0, QUERY_CHARS_MAX).toWellFormed();
   const words = new Set(read.split(/\s+/).filter((word) => word !== ''));
@@ -190,17 +199,17 @@ function spanOf(
   return { from, to };
 }
 
-/** A passage that was found, best first. */
+/** A found passage, best first. */
 export interface ArchivalHit {
   readonly id: string;
   readonly content: string;
   readonly tags: readonly string[];
   readonly created_at: Date;
-  /** How well it fits; null where nothing was measured. */
+  /** How well it fits; null without a measurement. */
   readonly rank: number | null;
 }
 
-/** A message that was found. */
+/** A found message. */
 export interface ConversationHit {
   readonly role: ConversationRole;
   readonly content: string;
@@ -208,13 +217,13 @@ export interface ConversationHit {
   readonly rank: number | null;
 }
 
-/** What the model reads of a passage that was kept. */
+/** Text for the model after a passage was added. */
 export const ARCHIVAL_INSERTED: ToolOutcome = {
   ok: true,
   result: 'The passage was added to your archival memory.',
 };
 
-/** What the model reads of an archival search: JSON, best first. Long passages are shown in part. */
+/** Makes the result of an archival search for the model: JSON, best first. Long passages are cut. */
 export function archivalResult(hits: readonly ArchivalHit[]): ToolOutcome {
   const contents = shareOut(hits);
   const results = hits.map(({ id, tags, created_at, rank }, index) => {
@@ -232,8 +241,8 @@ export function archivalResult(hits: readonly ArchivalHit[]): ToolOutcome {
 }
 
 /**
- * What the model reads of a search of its conversation: JSON, in the order given. `hits` are what is shown, after
- * everything was filtered, so their number is the one that is said; long ones are shown in part. `now` is the time of the
+ * Makes the result of a conversation search for the model: JSON, in the order given.
+ * `hits` are already filtered, so their number is the number reported; long hits are cut. `now` is the time of the
  * step.
  */
 export function conversationResult(hits: readonly ConversationHit[], now: Date): ToolOutcome {
@@ -248,7 +257,7 @@ export function conversationResult(hits: readonly ConversationHit[], now: Date):
   return { ok: true, result: JSON.stringify({ message: summaryOf(hits.length), results }) };
 }
 
-/** The contents of hits, cut so that they are no longer than the result may be: those that need less leave it to the rest. */
+/** Cuts the contents of hits to the length of a result; short contents leave their share to the rest. */
 function shareOut(hits: readonly { readonly content: string }[]): readonly string[] {
   const lengths = hits.map(({ content }) => content.length);
   const share = fairShare(lengths, RESULT_CHARS_MAX);
@@ -260,7 +269,7 @@ function shareOut(hits: readonly { readonly content: string }[]): readonly strin
   });
 }
 
-/** The most that each of several things may have, so that all together have no more than `total`. */
+/** Returns the maximum share of each of several parts, so that together they stay within `total`. */
 function fairShare(lengths: readonly number[], total: number): number {
   let left = total;
   for (const [index, length] of lengths.toSorted((one, other) => one - other).entries()) {

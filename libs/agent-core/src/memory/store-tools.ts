@@ -8,10 +8,12 @@ const tags: JsonObject = {
   description: 'Short words to find the passage by.',
 };
 
-/** Searches limit what they show themselves; a result that is cut in the middle is no JSON any more. */
+/** Searches limit their own results; a cut result is no JSON any more. */
 const UNCUT = 1_000_000;
 
-/** Memory tools, named and called as Letta's, that the store answers by a query or an insert: see {@link readStoreCall}. */
+/**
+ * Memory tools, named and called as Letta's, that the store answers by a query or an insert: see {@link readStoreCall}.
+ */
 export const STORE_TOOLS: readonly ToolDefinition[] = [
   memoryTool(
     'archival_memory_insert',
@@ -59,7 +61,7 @@ export const STORE_TOOLS: readonly ToolDefinition[] = [
 
 const names: ReadonlySet<string> = new Set(STORE_TOOLS.map((tool) => tool.name));
 
-/** True for tools that the store answers, rather than a change of blocks. */
+/** Returns whether the store answers a tool, rather than a change of blocks. */
 export function isStoreCall(toolName: string): boolean {
   return names.has(toolName);
 }

@@ -1,4 +1,4 @@
-/** Number of code points of a text: what block limits count, as in Letta. A lone surrogate counts as one. */
+/** Counts the code points of a text, the unit of block limits, as in Letta. A lone surrogate counts 1. */
 export function codePointLength(text: string): number {
   let length = text.length;
   for (let i = 0; i < text.length - 1; i++) {
@@ -11,8 +11,8 @@ export function codePointLength(text: string): number {
 }
 
 /**
- * Where `part` begins in `text`, in order, overlapping places included. Stops after `max` of them, so that a text of
- * one repeated letter stays cheap. An empty part stands nowhere.
+ * Returns the positions of `part` in `text`, in order, overlaps included.
+ * Stops after `max`, so that a text of a repeated letter stays cheap. An empty part has no position.
  */
 export function findOccurrences(text: string, part: string, max: number): readonly number[] {
   const starts: number[] = [];
@@ -25,7 +25,7 @@ export function findOccurrences(text: string, part: string, max: number): readon
   return starts;
 }
 
-/** The distinct numbers, from 1, of the lines in which the ascending `positions` lie. */
+/** Returns the distinct line numbers, from 1, of the ascending `positions`. */
 export function lineNumbersOf(text: string, positions: readonly number[]): readonly number[] {
   const lines = new Set<number>();
   let line = 1;
@@ -43,14 +43,14 @@ export function lineNumbersOf(text: string, positions: readonly number[]): reado
 const TAB_WIDTH = 8;
 
 interface Cell {
-  /** Position in the text as it is, and in the text with its tabs expanded. */
+  /** Position in the text, and in the text with its tabs expanded. */
   readonly raw: number;
   readonly expanded: number;
-  /** Expanded characters that this one character takes. */
+  /** Columns that this character takes. */
   readonly width: number;
 }
 
-/** Walks a text with the columns that a terminal would give it; a tab reaches to the next multiple of eight. */
+/** Walks a text with its terminal columns; a tab reaches to the next multiple of eight. */
 function* cellsOf(text: string): Generator<Cell> {
   let column = 0;
   let expanded = 0;
@@ -65,7 +65,7 @@ function* cellsOf(text: string): Generator<Cell> {
   }
 }
 
-/** The text with every tab written as the spaces it stands for. */
+/** Replaces every tab by its spaces. */
 export function expandTabs(text: string): string {
   if (!text.includes('\t')) return text;
   let out = '';
@@ -75,8 +75,8 @@ export function expandTabs(text: string): string {
 }
 
 /**
- * Replaces what stands from `from` to `to` of the expanded text, in the text as it is. All other tabs stay tabs; one
- * that is cut through becomes the spaces that are left of it.
+ * Replaces the span from `from` to `to` of the expanded text in the original text.
+ * Other tabs stay; a tab cut in two leaves the rest of its spaces.
  */
 export function replaceExpandedSpan(text: string, from: number, to: number, replacement: string): string {
   let before = '';

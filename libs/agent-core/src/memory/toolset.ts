@@ -10,8 +10,8 @@ const insertLine: JsonObject = {
 };
 
 /**
- * Memory tools, named and called as Letta's, that may change several blocks or their labels, or none, and the older names
- * of two commands. Carried out by {@link carryOutMemoryCall}.
+ * Memory tools, named and called as Letta's, for several blocks, for labels, or without effect on memory.
+ * Includes the old names of two commands. Carried out by {@link carryOutMemoryCall}.
  */
 export const BLOCK_TOOLS: readonly ToolDefinition[] = [
   memoryTool(

@@ -2,19 +2,19 @@ const DATE = /^(\d{4})-(\d{2})-(\d{2})$/;
 const DATE_TIME =
   /^(\d{4})-(\d{2})-(\d{2})[T ](\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?(Z|[+-]\d{2}:?\d{2})?$/i;
 const DAY_MS = 86_400_000;
-/** What JavaScript and the database write alike: years of four digits. */
+/** JavaScript and the database write only years of four digits alike. */
 const FIRST_MS = Date.parse('0001-01-01T00:00:00Z');
 const LAST_MS = Date.parse('9999-12-31T23:59:59.999Z');
 /** No zone had changed its offset by then. */
 const UNCHANGED_MS = Date.UTC(1000, 0, 1);
 
-/** Which end of a span of time a text names: a bare date is its whole day. */
+/** End of a time span that a text names: a bare date is its whole day. */
 export type SpanEnd = 'start' | 'end';
 
 /**
- * The moment that an ISO 8601 date or time names; without an offset it is read in `timeZone` (IANA). A date alone is
- * the first or the last millisecond of that day there. A moment before the year 1 or after 9999 UTC is the nearest that
- * is not. Null for any other text, and for days that no month has.
+ * Parses an ISO 8601 date or time; without an offset it is read in `timeZone` (IANA).
+ * A bare date is the first or last millisecond of its day there. Times before the year 1 or after 9999 UTC become the
+ * nearest valid time. Null for any other text and for days that no month has.
  */
 export function parseZonedTime(text: string, timeZone: string, end: SpanEnd): Date | null {
   const at = momentMs(text, timeZone, end);
@@ -37,14 +37,14 @@ function momentMs(text: string, timeZone: string, end: SpanEnd): number | null {
   return offset === undefined ? zonedMs(local, timeZone) : local - offsetMs(offset);
 }
 
-/** A wall clock's reading as if it were UTC, in milliseconds; null where no clock shows it. */
+/** Reads a wall clock as if it were UTC, in milliseconds; null where no clock shows it. */
 function localMs(date: readonly string[], time: readonly string[]): number | null {
   const [year = 0, month = 0, day = 0] = date.map(Number);
   const [hour = 0, minute = 0, second = 0] = time.slice(0, 3).map(Number);
   const ms = Number((time[3] ?? '0').padEnd(3, '0'));
   if (hour > 23 || minute > 59 || second > 59) return null;
   const read = new Date(0);
-  // `Date.UTC` takes the years up to 99 for those of the last century.
+  // `Date.UTC` takes the years up to 99 as years of the last century.
   read.setUTCFullYear(year, month - 1, day);
   if (read.getUTCMonth() !== month - 1 || read.getUTCDate() !== day) return null;
   return read.setUTCHours(hour, minute, second, ms);
@@ -57,8 +57,8 @@ function offsetMs(offset: string): number {
 }
 
 /**
- * The moment at which clocks of the zone show `local`. Of an hour that they show twice the first one is meant; one that
- * they skip is read as if they had not.
+ * Returns the time at which clocks of the zone show `local`.
+ * A repeated hour means its first pass; a skipped hour is read as if it were not skipped.
  */
 function zonedMs(local: number, timeZone: string): number {
   const before = local - zoneOffsetMs(local - DAY_MS, timeZone);
@@ -67,7 +67,7 @@ function zonedMs(local: number, timeZone: string): number {
   return earlier + zoneOffsetMs(earlier, timeZone) === local ? earlier : Math.max(before, after);
 }
 
-/** How far clocks of the zone are ahead of UTC at a moment; 0 for a zone that is not known. */
+/** Returns the offset of the zone ahead of UTC at a time; 0 for an unknown zone. */
 function zoneOffsetMs(moment: number, timeZone: string): number {
   const at = Math.max(moment, UNCHANGED_MS);
   const parts = formatOf(timeZone)

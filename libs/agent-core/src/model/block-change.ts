@@ -1,7 +1,7 @@
-/** How a write came to its value: no other write came between, both were merged, or the other one was overwritten. */
+/** Result of a write against concurrent writes: none came between, both were merged, or the other was overwritten. */
 export type WriteResolution = 'clean' | 'merged' | 'overwrote';
 
-/** The tool call that a change of a block is owed to. */
+/** The tool call that caused a block change. */
 export interface BlockWriterCall {
   readonly project_id: string;
   readonly batch_id: string;
@@ -9,11 +9,11 @@ export interface BlockWriterCall {
   readonly agent_id: string;
   readonly step_number: number;
   readonly tool_use_id: string;
-  /** Whether its batch holds changes until they are accepted. */
+  /** Whether the batch holds changes until they are accepted. */
   readonly held: boolean;
 }
 
-/** The block that is to hold an agent's changes of another one: its first revision is that one as the agent knew it. */
+/** A copy of a block that holds an agent's changes for review. Its first revision is the block as the agent knew it. */
 export interface HeldCopy {
   readonly kind: 'copied';
   readonly copy_of: string;
@@ -26,7 +26,7 @@ export interface HeldCopy {
   readonly read_only: boolean;
 }
 
-/** A passage that a tool call keeps in archival memory. */
+/** A passage that a tool call adds to archival memory. */
 export interface KeptPassage extends BlockWriterCall {
   readonly kind: 'kept';
   readonly passage_id: string;
@@ -34,13 +34,13 @@ export interface KeptPassage extends BlockWriterCall {
   readonly tags: readonly string[];
 }
 
-/** One change of memory by a tool call. */
+/** A memory change by a tool call. */
 export type BlockChange =
   | KeptPassage
   | (BlockWriterCall & { readonly block_id: string } & (
         | {
             readonly kind: 'revised';
-            /** The revision that it makes, and the one that it was worked out from. */
+            /** The new revision, and the revision that the change is based on. */
             readonly revision: number;
             readonly based_on_revision: number;
             readonly value: string;

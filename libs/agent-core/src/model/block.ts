@@ -1,16 +1,19 @@
-/** A block as one revision of it stands: a labelled piece of an agent's memory. */
+/** A block at a revision: a labelled piece of an agent's memory. */
 export interface BlockView {
   readonly block_id: string;
   readonly revision: number;
   readonly label: string;
   readonly description: string | null;
   readonly value: string;
-  /** Characters (code points) that the value may hold. */
+  /**
+   * Maximum length of the value.
+   * Unit: characters (code points).
+   */
   readonly char_limit: number;
   readonly read_only: boolean;
 }
 
-/** A value that a tool call wants written, and the revision it was worked out from. */
+/** A block value requested by a tool call, and the revision that it is based on. */
 export interface BlockWrite {
   readonly block_id: string;
   readonly based_on_revision: number;

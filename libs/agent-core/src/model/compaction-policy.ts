@@ -1,9 +1,9 @@
-/** How a conversation is kept short. */
+/** Policy that keeps a conversation short. */
 export type CompactionPolicy =
   | { readonly mode: 'none' }
   /** Beyond `limit` messages the last `keep` stay. */
   | { readonly mode: 'static_buffer'; readonly limit: number; readonly keep: number }
-  /** When the window fills, the oldest part of the messages goes: `evict_ratio` of them, from 0 to 1. */
+  /** When the window fills, the oldest messages are evicted: a share of `evict_ratio`, from 0 to 1. */
   | { readonly mode: 'sliding_window'; readonly evict_ratio: number };
 
 export const STATIC_BUFFER_DEFAULT = { mode: 'static_buffer', limit: 10, keep: 4 } as const;

@@ -21,23 +21,23 @@ export function isContentBlock(value: unknown): value is ContentBlock {
   return isJsonObject(value) && typeof value['type'] === 'string';
 }
 
-/** True for a call of a client tool that is complete enough to be answered (it has an id and a name). */
+/** Returns whether a block is a client tool call with id and name, so that it can be answered. */
 export function isToolUse(block: ContentBlock): boolean {
   return block.type === 'tool_use' && typeof block['id'] === 'string' && typeof block['name'] === 'string';
 }
 
-/** True for what the model has thought, shown or hidden. */
+/** Returns whether a block is thinking, shown or hidden. */
 export function isThought({ type }: { readonly type?: unknown }): boolean {
   return type === 'thinking' || type === 'redacted_thinking';
 }
 
-/** What the provider takes back of a call. */
+/** Tool use ids that the provider accepts in a request. */
 const TOOL_USE_ID = /^[a-zA-Z0-9_-]+$/;
 const TOOL_USE_NAME_CHARS_MAX = 200;
 
 /**
- * True for calls that later requests may show, each with its result. The provider refuses a conversation for as long as it
- * lives that holds two of one id, or one with an id, a name or an input as it would not write them itself.
+ * Returns whether later requests may show these calls, each with its result.
+ * The provider refuses duplicate call ids, and an id, name or input that it would not write itself.
  */
 export function areEchoable(uses: readonly ContentBlock[]): boolean {
   return new Set(uses.map(({ id }) => id)).size === uses.length && uses.every(isEchoable);
@@ -48,12 +48,12 @@ function isEchoable({ id, name, input }: ContentBlock): boolean {
   return isNamed && typeof id === 'string' && TOOL_USE_ID.test(id) && isJsonObject(input);
 }
 
-/** The calls of an answer, in order. */
+/** Returns the calls of an answer, in order. */
 export function toolUsesOf(content: readonly ContentBlock[]): readonly ToolUseBlock[] {
   return content.filter(isToolUse) as unknown as readonly ToolUseBlock[];
 }
 
-/** One tool's answer. A user message holds one per call of the step, in call order, and nothing before them. */
+/** Makes a `tool_result` block. A user message begins with a block per call of the step, in call order. */
 export function toolResult(toolUseId: string, content: string, isError: boolean): ToolResultBlock {
   return isError
     ? { type: 'tool_result', tool_use_id: toolUseId, content, is_error: true }

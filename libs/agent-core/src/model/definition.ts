@@ -3,12 +3,12 @@ import type { CompactionPolicy } from './compaction-policy.ts';
 import type { ToolDefinition } from './tool.ts';
 
 /**
- * The part of an agent that its requests are built from, frozen when a batch is accepted: an edit of the agent
- * changes later batches, never one under way. Equal definitions are one row, whatever the number of agents.
+ * The settings of an agent that its requests are built from, frozen when a batch is accepted.
+ * An edit of the agent changes later batches only. Agents with equal definitions share a row.
  */
 export interface Definition {
   readonly id: string;
-  /** Letta's agent type; decides how memory is rendered. */
+  /** Letta's agent type; selects the rendering of memory. */
   readonly agent_type: string;
   readonly system: string;
   /** Handle, `<provider>/<model name>`. */
@@ -16,16 +16,22 @@ export interface Definition {
   readonly model_settings: ModelSettings;
   readonly tool_rules: readonly JsonObject[];
   readonly tools: readonly ToolDefinition[];
-  /** What the result of its runs must look like; default: anything. */
+  /**
+   * Type of its runs' results.
+   * Default: anything.
+   */
   readonly result_format?: ResultFormat | null;
-  /** Tokens of prompt and answer together. */
+  /**
+   * Maximum of prompt and answer together.
+   * Unit: tokens.
+   */
   readonly context_window_limit: number;
   readonly compaction: CompactionPolicy;
 }
 
 /** The type of a run's result. */
 export interface ResultFormat {
-  /** JSON Schema, of any type. */
+  /** JSON Schema of any type. */
   readonly schema: JsonObject;
 }
 
@@ -38,7 +44,9 @@ export interface ModelSettings {
 
 export const MAX_OUTPUT_TOKENS_DEFAULT = 8192;
 
-/** `anthropic/claude-x` → `{ provider: 'anthropic', name: 'claude-x' }`; null when there is no provider. */
+/**
+ * Parses a model handle: `anthropic/claude-x` → `{ provider: 'anthropic', name: 'claude-x' }`; null without a provider.
+ */
 export function parseModelHandle(
   handle: string,
 ): { readonly provider: string; readonly name: string } | null {

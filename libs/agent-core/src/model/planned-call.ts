@@ -1,7 +1,7 @@
 import type { JsonObject } from '../base/json.ts';
 import type { ToolDefinition, ToolKind } from './tool.ts';
 
-/** A tool use of an answer, and who is to carry it out. */
+/** A tool use of an answer, with the runner that carries it out. */
 export interface PlannedCall {
   /** Position among the tool uses of the answer, from 0. */
   readonly index: number;
@@ -9,13 +9,13 @@ export interface PlannedCall {
   readonly tool_name: string;
   /** `rejected` calls are not carried out; `rejection` is their result, and an error. */
   readonly kind: ToolKind | 'rejected';
-  /** What it is carried out with: the model's arguments, with those that a tool rule fixes over them, and what counts as left out away. */
+  /** Arguments for the runner: the model's, overridden by the tool rules', without omitted values. */
   readonly args: JsonObject;
   readonly rejection: string | null;
-  /** What only the caller can give: leave to carry it out, or its result. Null where nothing is awaited. */
+  /** Required input of the caller: an approval or a result; null for none. */
   readonly awaits: 'approval' | 'answer' | null;
-  /** What is wrong with the arguments that a tool rule fixes for it; null for nothing. It ends the run. */
+  /** Error in the arguments that a tool rule fixes; null for none. It ends the run. */
   readonly prefill_error: string | null;
-  /** Null for a tool that the definition does not have. */
+  /** Null for a tool outside the definition. */
   readonly tool: ToolDefinition | null;
 }

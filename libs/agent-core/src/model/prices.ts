@@ -12,22 +12,25 @@ interface Rates {
   readonly output: number;
 }
 
-/** What the table says of a model. */
+/** Prices and limits of a model. */
 export interface ModelPrice extends Rates {
-  /** Tokens of the longest prompt. */
+  /**
+   * Maximum length of a prompt.
+   * Unit: tokens.
+   */
   readonly context_window: number;
-  /** The largest `max_tokens` that it takes. */
+  /** Largest accepted `max_tokens`. */
   readonly output_tokens_max: number;
-  /** Rates of the whole request where its prompt is longer than `above_tokens`. */
+  /** Rates of a whole request with a prompt longer than `above_tokens`. */
   readonly long_prompt?: (Rates & { readonly above_tokens: number }) | undefined;
 }
 
-/** A price table. Costs are computed by the one that was in force when the answer came in. */
+/** A price table. A cost is computed by the table in force when the answer arrived. */
 export interface PriceTable {
   readonly version: string;
-  /** What a batch costs of the realtime price. */
+  /** Batch price as a share of the realtime price. */
   readonly batch_factor: number;
-  /** A map, because a model's name comes from outside and an object would know `constructor`. */
+  /** A map, because model names come from outside and an object inherits `constructor`. */
   readonly models: ReadonlyMap<string, ModelPrice>;
 }
 
@@ -59,15 +62,15 @@ const tableFile = z.strictObject({
         ({ long_prompt: long, ...base }) =>
           long === undefined ||
           (Object.keys(rates) as (keyof Rates)[]).every((column) => long[column] >= base[column]),
-        // What is reserved for a prompt must cover every shorter one.
+        // The reservation for a prompt must cover every shorter prompt.
         { path: ['long_prompt'], error: 'must not be cheaper than the rates of short prompts' },
       ),
   ),
 });
 
 /**
- * The price table in the file `path`, which `readText` reads, or the shipped one without a path. Throws
- * `bad_configuration` that names every wrong place, and PRICES_FILE, which is where the path comes from.
+ * Reads the price table from the file `path`, or returns the shipped table without a path.
+ * Throws: `bad_configuration`, which names PRICES_FILE and every invalid place.
  */
 export function loadPriceTable(path: string | undefined, readText: (path: string) => string): PriceTable {
   if (path === undefined) return SHIPPED_PRICES;
@@ -94,17 +97,18 @@ function toPriceTable(json: unknown): PriceTable {
   return { version, batch_factor, models: new Map(Object.entries(models)) };
 }
 
-/** The table that this release comes with. */
+/** The price table of this release. */
 export const SHIPPED_PRICES: PriceTable = toPriceTable(shipped);
 
-/** What the table says of a model, by the provider's name, perhaps with a date; null for one that it does not know. */
+/** Returns the prices of a model by the provider's name, with or without a date; null for an unknown model. */
 export function modelPrice(table: PriceTable, modelName: string): ModelPrice | null {
   return table.models.get(modelName) ?? table.models.get(modelName.replace(/-\d{8}$/, '')) ?? null;
 }
 
 /**
- * What an answer costs in billionths of a US dollar, batch discount applied; null for a model without a price, because
- * unknown is not nothing. One dollar per million tokens is 1,000 billionths per token.
+ * Computes the cost of an answer at the batch price.
+ * Null for a model without a price, as unknown is not zero.
+ * Unit: billionths of a US dollar. One dollar per million tokens is 1,000 billionths per token.
  */
 export function batchCostNanoUsd(table: PriceTable, modelName: string, usage: Usage): number | null {
   const price = modelPrice(table, modelName);

@@ -1,10 +1,10 @@
 /**
- * A clear refusal of a create, in the provider's own words sorted by what to do next.
+ * Causes of a clear refusal of a create, sorted by the next action.
  *
  * - `bad_request`: something in the body is refused; halve it until the culprit is alone.
  * - `too_large`: the body is over the limit in bytes or requests; halve it.
- * - `unauthorized`: key, organisation or encryption key; no request is at fault, the credential is paused.
- * - `not_found`: no such endpoint under this base URL; as `unauthorized`, a matter for the operator.
+ * - `unauthorized`: key, organisation or encryption key; the credential is paused, no request is at fault.
+ * - `not_found`: no such endpoint under this base URL; for the operator, as `unauthorized`.
  * - `rate_limited`, `overloaded`: wait, then send the same again.
  * - `spend_limit`: paid-for volume is used up; waiting minutes does not help.
  */

@@ -1,27 +1,33 @@
 import type { JsonObject } from '../base/json.ts';
 
-/** Who carries a tool out: the store, operator's code in the tool host, or the caller. `finish` hands the run's result over. */
+/** Runner of a tool: the store, the tool host, or the caller. `finish` delivers the run's result. */
 export type ToolKind = 'memory' | 'module' | 'client' | 'finish';
-/** What a repeated call would do; decides whether a call that a crash interrupted may run again. */
+/** Effect of a repeated call; decides whether an interrupted call may run again. */
 export type SideEffects = 'none' | 'idempotent' | 'once';
 
-/** A tool as a definition freezes it: what the model is told and how a call is carried out. */
+/** A tool as frozen in a definition: its prompt and its runner. */
 export interface ToolDefinition {
   readonly name: string;
   readonly kind: ToolKind;
   readonly description: string;
   readonly input_schema: JsonObject;
   readonly side_effects: SideEffects;
-  /** Characters of a result beyond which it is cut. */
+  /**
+   * Length to which a result is cut.
+   * Unit: characters.
+   */
   readonly return_char_limit: number;
-  /** Milliseconds a call may take. */
+  /**
+   * Timeout of a call.
+   * Unit: milliseconds.
+   */
   readonly timeout_ms: number;
   readonly requires_approval: boolean;
 }
 
-/** What a call came to, before it is packed for the model. */
+/** Outcome of a call, before it is packed for the model. */
 export interface ToolOutcome {
   readonly ok: boolean;
-  /** The text that the model reads. */
+  /** Text for the model. */
   readonly result: string;
 }

@@ -1,4 +1,4 @@
-/** Tokens of one answer, as the provider billed them. */
+/** Tokens of an answer, as the provider billed them. */
 export interface Usage {
   readonly input_tokens: number;
   readonly output_tokens: number;
@@ -15,7 +15,7 @@ export const NO_USAGE: Usage = {
   cache_read_tokens: 0,
 };
 
-/** All tokens that were read, from cache or not. */
+/** Sums all prompt tokens, cached or not. */
 export function promptTokens(usage: Usage): number {
   return (
     usage.input_tokens + usage.cache_write_5m_tokens + usage.cache_write_1h_tokens + usage.cache_read_tokens

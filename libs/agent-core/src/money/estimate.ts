@@ -3,35 +3,38 @@ import { NO_USAGE } from '../model/usage.ts';
 import type { Cap } from './budget.ts';
 import { reserveNanoUsd } from './reserve.ts';
 
-/** Runs of a batch whose requests are about alike. */
+/** Runs of a batch with similar requests. */
 export interface RunGroup {
   /** The provider's name of the model. */
   readonly model_name: string;
   readonly runs: number;
-  /** Exact bytes of the first requests, all runs together. */
+  /**
+   * Exact total of the first requests.
+   * Unit: bytes.
+   */
   readonly request_bytes: number;
-  /** Estimate of the first requests' prompt tokens, all runs together. */
+  /** Estimated prompt tokens of the first requests, all runs together. */
   readonly input_tokens: number;
-  /** The most that these prompts can come to, all runs together, and that of the least of them. */
+  /** Maximum prompt tokens of the first requests: all runs together, and the smallest of them. */
   readonly worst_input_tokens: number;
   readonly least_worst_input_tokens: number;
   readonly max_tokens: number;
-  /** Steps that a run can take. */
+  /** Maximum number of steps of a run. */
   readonly steps_max: number;
-  /** Summaries that a run can come to need on top, and tokens that a request for one may write. */
+  /** Maximum number of further summaries of a run, and output tokens of a summary request. */
   readonly summaries_max: number;
   readonly summary_tokens: number;
-  /** The agent's context window, and the model's: reservations go by that one. */
+  /** The context windows of agent and model; reservations use the model's. */
   readonly window_tokens: number;
   readonly window_max: number;
   readonly has_tools: boolean;
-  /** The cap of each run: one that reaches it ends. */
+  /** The cap of each run, which ends when it is reached. */
   readonly cap: Cap;
-  /** What earlier runs of these agents took on average; null without any. */
+  /** Averages of earlier runs of these agents; null without history. */
   readonly history: { readonly steps: number; readonly output_tokens_per_step: number } | null;
 }
 
-/** What a batch may come to. */
+/** Range of an estimate. */
 export interface Range {
   readonly low: number;
   readonly expected: number;
@@ -39,31 +42,34 @@ export interface Range {
 }
 
 export interface BatchEstimate {
-  /** Steps that are sent. */
+  /** Number of steps sent. */
   readonly requests: Range;
-  /** Exact, of the first requests. */
+  /** Exact, for the first requests. */
   readonly request_bytes: number;
   readonly input_tokens: Range;
   readonly output_tokens: Range;
-  /** Billionths of a US dollar; null when a model has no price, because unknown is not nothing. */
+  /**
+   * Null when a model has no price, as unknown is not zero.
+   * Unit: billionths of a US dollar.
+   */
   readonly cost_nanousd: Range | null;
   readonly unpriced_models: readonly string[];
   /**
-   * Against the caps, the graver of two: `fits` even when the worst comes; `may_pause` when only the worst exceeds one; `will_pause`
-   * when what is expected does; `cannot_start` when not even one request fits, be it for the caps of the runs; `unknown`
-   * without a price; null without a cap of the batch.
+   * The graver verdict of both caps; null without a cap of the batch.
+   * `fits`: even the worst case fits. `may_pause`: only the worst case exceeds a cap. `will_pause`: the expected case
+   * does. `cannot_start`: not even one request fits, by the caps of batch or runs. `unknown`: no price.
    */
   readonly verdict: 'fits' | 'may_pause' | 'will_pause' | 'cannot_start' | 'unknown' | null;
 }
 
 /** Tokens of a short answer. */
 const OUTPUT_TOKENS_LOW = 50;
-/** Without history: what an answer takes, and how many steps a run with tools. */
+/** Expected tokens of an answer, and steps of a run with tools, without history. */
 const OUTPUT_TOKENS_EXPECTED = 600;
 const STEPS_EXPECTED = 2;
 /** Tokens that results and their frame add between two steps. */
 const RESULT_TOKENS_EXPECTED = 300;
-/** An answer that is cut off inside a call, or a summary that is, is paid and asked for once more, with twice the tokens. */
+/** A cut-off answer or summary is paid and repeated once with twice the tokens. */
 const CUT_OFF_FACTOR = 3;
 
 interface Course {
@@ -74,8 +80,8 @@ interface Course {
   readonly window: number;
 }
 
-/** Tokens and cost of one run: the prompt of each step holds what came before, up to the window. */
-function courseOf(
+/** Sums tokens and cost of a run. Each prompt holds the steps before it, up to the window. */
+function runTotals(
   { steps, first_input, output_per_step, growth_per_step, window }: Course,
   costOf: (input: number, output: number) => number | null,
 ): { readonly input: number; readonly output: number; readonly cost: number | null } {
@@ -93,11 +99,11 @@ function courseOf(
 }
 
 /**
- * Estimates a batch without spending anything. `low`: one short answer a run. `expected`: by history, or a few steps of
- * middling answers. `worst`: every step, filled to its last token and cut off once, with a summary before it, cut off as well,
- * in the whole window of the model from the second step on, each prompt token billed by the dearest column; what is reserved
- * for these never exceeds it. Answers that are of no use, which are paid and asked for again a few times, come on top: they are
- * so rare that a worst with four of each would say nothing.
+ * Estimates a batch without spending anything.
+ * `low`: one short answer a run. `expected`: by history, or a few steps of middling answers. `worst`: every step and a
+ * summary before it filled to the last token and cut off once, with full windows from the second step on. Each prompt
+ * token is billed by the dearest column. Reservations of these requests never exceed `worst`. Repeats of useless
+ * answers come on top: they are so rare that four of each would make the worst case meaningless.
  */
 export function estimateBatch(prices: PriceTable, groups: readonly RunGroup[], cap: Cap): BatchEstimate {
   const total = { low: blank(), expected: blank(), worst: blank() };
@@ -143,7 +149,7 @@ export function estimateBatch(prices: PriceTable, groups: readonly RunGroup[], c
         input,
         output: written,
         cost,
-      } = courseOf(course, (input_tokens, output_tokens) =>
+      } = runTotals(course, (input_tokens, output_tokens) =>
         batchCostNanoUsd(prices, model_name, { ...NO_USAGE, input_tokens, output_tokens }),
       );
       if (cost === null) unpriced.add(model_name);
@@ -182,7 +188,7 @@ export function estimateBatch(prices: PriceTable, groups: readonly RunGroup[], c
     verdict:
       !isEmpty && cheapest.output_tokens === Infinity
         ? 'cannot_start'
-        : graver(
+        : graverVerdict(
             verdictOf(cost, cap.cost_nanousd, cheapest.cost_nanousd),
             verdictOf(output, cap.output_tokens, cheapest.output_tokens),
           ),
@@ -211,11 +217,11 @@ type Verdict = BatchEstimate['verdict'];
 
 const BY_GRAVITY: readonly Verdict[] = [null, 'fits', 'may_pause', 'unknown', 'will_pause', 'cannot_start'];
 
-function graver(one: Verdict, other: Verdict): Verdict {
+function graverVerdict(one: Verdict, other: Verdict): Verdict {
   return BY_GRAVITY.indexOf(one) > BY_GRAVITY.indexOf(other) ? one : other;
 }
 
-/** `first` is what the cheapest first request reserves. */
+/** Returns the verdict. `first` is the reservation of the cheapest first request. */
 function verdictOf(range: Range | null, cap: number | null, first: number): Verdict {
   if (cap === null) return null;
   if (range === null) return 'unknown';

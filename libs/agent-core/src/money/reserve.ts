@@ -3,7 +3,7 @@ import { isJsonObject, type Json } from '../base/json.ts';
 import { batchCostNanoUsd, modelPrice, type PriceTable } from '../model/prices.ts';
 import { NO_USAGE, type Usage } from '../model/usage.ts';
 
-/** The columns that a prompt token may be billed by. */
+/** Price columns of prompt tokens. */
 const INPUT_COLUMNS = [
   'input_tokens',
   'cache_write_5m_tokens',
@@ -12,8 +12,10 @@ const INPUT_COLUMNS = [
 ] as const satisfies readonly (keyof Usage)[];
 
 /**
- * The most that a request may cost, in billionths of a US dollar, batch discount applied: every prompt token billed by
- * the dearest column, and all of `maxTokens` written. Null for a model without a price: then no cap can be kept.
+ * Returns the maximum cost of a request at the batch price.
+ * Null for a model without a price, whose cap cannot be kept. Every prompt token counts by the dearest column, and all
+ * of `maxTokens` as written.
+ * Unit: billionths of a US dollar.
  */
 export function reserveNanoUsd(
   prices: PriceTable,
@@ -31,23 +33,23 @@ export function reserveNanoUsd(
   return worst;
 }
 
-/** Tokens that the provider may add to what is sent: its own prompt for tools, turn marks. */
+/** Maximum tokens that the provider adds: its own prompt for tools, turn marks. */
 const ADDED_TOKENS_MAX = 2_000;
-/** Tokens of the largest image that a model takes. */
+/** Maximum tokens of an image. */
 const IMAGE_TOKENS_MAX = 5_000;
 
-/** What of a request its bytes do not bound, or bound badly. */
+/** Content whose tokens cannot be derived from its bytes. */
 export interface MediaCount {
-  /** A picture comes to {@link IMAGE_TOKENS_MAX} at most, wherever it is. */
+  /** Each counts {@link IMAGE_TOKENS_MAX}, inline or remote. */
   readonly images: number;
-  /** Bytes of those that are sent along. */
+  /** Bytes of inline images. */
   readonly image_bytes: number;
-  /** Documents that the provider fetches: an URL or a file's id says nothing about their size. */
+  /** Documents that the provider fetches; a URL or file id does not tell their size. */
   readonly remote: number;
 }
 
 export const NO_MEDIA: MediaCount = { images: 0, image_bytes: 0, remote: 0 };
-/** What cannot be counted may hold anything: a whole window. */
+/** Content that cannot be counted: it may fill the window. */
 export const UNKNOWN_MEDIA: MediaCount = { ...NO_MEDIA, remote: 1 };
 
 /** Counts the media of a content, tool results included. */
@@ -57,7 +59,7 @@ export function countMedia(content: readonly ContentBlock[]): MediaCount {
   let remote = 0;
   const pending: Json[] = [...content];
   for (let part = pending.pop(); part !== undefined; part = pending.pop()) {
-    // One by one: as arguments of one call, a very long list is too many.
+    // Pushed singly: a very long list is too many arguments for one call.
     if (Array.isArray(part)) for (const each of part as readonly Json[]) pending.push(each);
     if (!isJsonObject(part)) continue;
     const { type, source, content: inner } = part;
@@ -74,16 +76,16 @@ export function countMedia(content: readonly ContentBlock[]): MediaCount {
 
 /** A request, measured. */
 export interface MeasuredRequest {
-  /** Of its JSON, pictures included. */
+  /** Bytes of its JSON, images included. */
   readonly bytes: number;
   readonly media: MediaCount;
-  /** The agent's context window: what its requests may fill, whatever the table says of the model. */
+  /** The agent's context window: the most that a request may fill, whatever the price table says. */
   readonly window_tokens: number;
 }
 
 /**
- * The longest prompt of a model: what the price table says, or the agent's window where that is larger, for a table may be
- * older than a model's window. Infinity for a model that the table does not know.
+ * Returns the maximum prompt of a model: the price table's or the agent's window, whichever is larger.
+ * A price table may be older than a window. Infinity for an unknown model.
  */
 export function windowMax(prices: PriceTable, modelName: string, windowTokens: number): number {
   const price = modelPrice(prices, modelName);
@@ -91,8 +93,9 @@ export function windowMax(prices: PriceTable, modelName: string, windowTokens: n
 }
 
 /**
- * The most prompt tokens that a request can come to: a token is at least a byte, pictures aside, and no prompt is longer
- * than the model's window. Reservations are made by it and not by an estimate, or what was spent could exceed a cap.
+ * Returns the maximum prompt tokens of a request. A token takes at least a byte, images aside, and the window bounds a
+ * prompt.
+ * Reservations use this bound; an estimate could let spending exceed a cap.
  */
 export function worstInputTokens(
   prices: PriceTable,
@@ -104,8 +107,8 @@ export function worstInputTokens(
   return Math.min(window, bytes - media.image_bytes + ADDED_TOKENS_MAX + media.images * IMAGE_TOKENS_MAX);
 }
 
-/** US dollars as billionths, never more than was given. */
+/** Converts US dollars to billionths, rounded down. */
 export function nanoUsdOf(usd: number): number {
-  // 0.29 * 1e9 is 289999999.99…: what a person writes has at most nine decimals.
+  // 0.29 * 1e9 is 289999999.99…; an amount that a person writes has at most nine decimals.
   return Math.floor(Number((usd * 1e9).toPrecision(15)));
 }

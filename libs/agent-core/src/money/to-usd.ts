@@ -1,6 +1,6 @@
 /**
- * Billionths of a US dollar as an exact decimal, at least to the cent: `1234500000` → `1.2345`. Null stays null: what is
- * unknown is not nothing.
+ * Formats billionths of a US dollar as an exact decimal, at least to the cent: `1234500000` → `1.2345`.
+ * Null stays null, as unknown is not zero.
  */
 export function toUsd<T extends number | null>(nanoUsd: T): T extends number ? string : string | null;
 export function toUsd(nanoUsd: number | null): string | null {

@@ -6,7 +6,7 @@ import { allowedTools, isExhausted } from './solver.ts';
 const NONE: ReadonlySet<number> = new Set();
 const HINT_HEADING = '\n** Hint: Possible rules that were violated:\n';
 
-/** What a call that the rules forbid is answered with, as an error: which tools may be called, and the rules at play. */
+/** Makes the error for a call that the rules forbid: the callable tools and the violated rules. */
 export function violationText(
   rules: readonly ToolRule[],
   toolName: string,
@@ -22,12 +22,10 @@ export function violationText(
 }
 
 /**
- * Judges the calls of one answer by the rules, in call order: null for a call that may be carried out, otherwise the
- * text that answers it. All are judged by what was allowed when the request was made, because the model made them
- * without seeing each other's results; a limit on a tool's calls counts the ones before it in the same answer too, but
- * for those at the places `flawed`, which are not carried out whatever the rules say.
- *
- * A tool that is not `available` is left alone: that it does not exist is said elsewhere.
+ * Judges the calls of an answer by the rules, in order: null for an allowed call, else its error text.
+ * All are judged by the rules at the time of the request, as the model saw no results between them. A tool's limit also
+ * counts earlier calls of the same answer, except at the positions `flawed`, which are never carried out.
+ * Tools outside `available` are skipped; they are rejected elsewhere.
  */
 export function checkCalls(
   rules: readonly ToolRule[],

@@ -1,7 +1,7 @@
 import { isJsonObject, type Json, type JsonObject } from '../base/json.ts';
 import { modelTraits } from '../model/traits.ts';
 
-/** True when requests to the model may force a call. Manual extended thinking excludes it. */
+/** Returns whether requests to the model may force a call. Manual extended thinking excludes it. */
 export function acceptsForcedChoice(modelName: string, extra: JsonObject): boolean {
   const thinking = extra['thinking'];
   const isManual = isJsonObject(thinking) && thinking['type'] === 'enabled';
@@ -9,7 +9,7 @@ export function acceptsForcedChoice(modelName: string, extra: JsonObject): boole
 }
 
 export interface ForceFacts {
-  /** The tools that may be called next, in stable order. */
+  /** The callable tools, in stable order. */
   readonly allowed: readonly string[];
   /** The provider's name of the model. */
   readonly model_name: string;
@@ -19,9 +19,9 @@ export interface ForceFacts {
 }
 
 /**
- * The `tool_choice` of a request that must call a tool; null where none may be called, or the model does not take it:
- * the answer is checked either way and asked for again. The array of tools stays the same for all steps, so that the
- * provider's cache keeps its prefix; `any` therefore leaves the choice among allowed ones to the model and the check.
+ * Returns the `tool_choice` of a request that must call a tool; null without callable tools or model support.
+ * The answer is checked either way. The tools stay the same for all steps to keep the provider's cache; with `any`, the
+ * model chooses and the check judges.
  */
 export function forcedToolChoice(facts: ForceFacts): JsonObject | null {
   const { allowed, model_name, parallel_tool_calls, extra } = facts;

@@ -1,26 +1,26 @@
 import { rulesOf, type ToolRule } from './rule.ts';
 
-/** What the rules know of a run so far. */
+/** Facts about a run for its tool rules. */
 export interface RuleHistory {
-  /** Names of the tools that were carried out in this run, in call order; one entry a call, never two. */
+  /** Tools carried out in this run, in order; a single entry for each call. */
   readonly calls: readonly string[];
-  /** Text of the last one's result; null before the first, and where a result has no text. */
+  /** Text of the last result; null before the first and for a result without text. */
   readonly last_result: string | null;
 }
 
-/** The history of a run that has called nothing. */
+/** The history of a run without calls. */
 export const NO_HISTORY: RuleHistory = { calls: [], last_result: null };
 
-/** A call of a run and what came of it. */
+/** A call of a run and its outcome. */
 export interface PastCall {
   readonly tool_name: string;
-  /** The text that the model was given; null while there is none. */
+  /** Text for the model; null without a result. */
   readonly result: string | null;
-  /** False for a call that was refused before it could have had an effect: it never happened. */
+  /** False for a call that was refused before it could have an effect. */
   readonly carried_out: boolean;
 }
 
-/** The history after further calls, in call order. Refused ones count for nothing. */
+/** Adds further calls to the history, in order. Refused calls are ignored. */
 export function withCalls(history: RuleHistory, calls: Iterable<PastCall>): RuleHistory {
   const happened = [...calls].filter((call) => call.carried_out);
   const last = happened.at(-1);
@@ -32,8 +32,8 @@ export function withCalls(history: RuleHistory, calls: Iterable<PastCall>): Rule
 }
 
 /**
- * The part of a history that rules can still ask for, so that what is kept with a run stays small however long it runs:
- * the last call, of each tool as many as its limit counts and at least one, and the last result only where a rule
+ * Returns the part of a history that the rules still need, which stays small.
+ * It keeps the last call and each tool's calls up to its limit, but at least one. It keeps the last result if a rule
  * branches on it.
  */
 export function keptHistory(rules: readonly ToolRule[], history: RuleHistory): RuleHistory {

@@ -2,38 +2,38 @@ import { withCalls, type PastCall, type RuleHistory } from './history.ts';
 import type { ToolRule } from './rule.ts';
 import { allowedTools, continues, isTerminal, mustForce, uncalledRequired } from './solver.ts';
 
-/** Begins every text that is put into a conversation in nobody's name. Letta's agents know it. */
+/** Prefix of automated messages in a conversation. Letta's agents know it. */
 export const AUTOMATED_PREFIX = '[This is an automated system message hidden from the user] ';
 
-/** Re-asks in a row after which a model that does not call what it must is given up. */
+/** Consecutive repeated requests for a missing call before the run ends. */
 export const REASKS_MAX = 3;
 
-/** A call of the answer that is being decided. */
+/** A call of the answer under decision. */
 export interface DecidedCall extends PastCall {
-  /** Whether it went well. */
+  /** Whether it succeeded. */
   readonly ok: boolean;
-  /** What is wrong with the arguments that a rule fixed for this call; null for nothing. */
+  /** Error in the arguments that a rule fixed for this call; null for none. */
   readonly prefill_error: string | null;
 }
 
 export interface LoopFacts {
   readonly rules: readonly ToolRule[];
-  /** Names of the tools that the definition has, in its order. */
+  /** Names of the definition's tools, in its order. */
   readonly available: readonly string[];
   /** Before this answer. */
   readonly history: RuleHistory;
-  /** The caller denied a call, and no later answer had one carried out, so none is due. */
+  /** The caller denied a call and none was carried out since, so none is due. */
   readonly denied?: boolean | undefined;
   readonly step_number: number;
   readonly max_steps: number;
 }
 
-/** Whether a run goes on after an answer. `reason` is for the log alone. */
+/** Whether a run goes on after an answer. `reason` is for the log only. */
 export type LoopDecision<Reask extends string | null = string | null> =
   | {
       readonly kind: 'continue';
       readonly reason: string;
-      /** Text to give the model with the next request: after the results, or as a message; null for none. */
+      /** Text for the model with the next request, after the results or as a message; null for none. */
       readonly reask: Reask;
     }
   | {
@@ -41,16 +41,15 @@ export type LoopDecision<Reask extends string | null = string | null> =
       readonly stop_reason:
         'end_turn' | 'tool_rule' | 'max_steps' | 'no_valid_tools' | 'invalid_request' | 'loop_detected';
       readonly reason: string;
-      /** For the user, where the end is no success; null where it is. */
+      /** Error for the user; null for success. */
       readonly error: string | null;
     };
 
 /**
- * Decides whether a run goes on after an answer whose `calls`, in order, have been carried out or refused. In this order:
- * a rule's own arguments do not fit → the end; a terminal tool was carried out with success and nothing required is
- * missing → the end, whatever the other calls of the answer want; the last step → the end; a call is due and no tool may
- * be called → the end, and so where none may be called and the model tried nevertheless; a terminal tool came too early
- * → on, saying what is missing; any other call → on.
+ * Decides whether a run goes on after an answer whose `calls`, in order, were carried out or refused.
+ * In this order: a rule's own arguments do not fit → end; a terminal tool succeeded and nothing required is missing →
+ * end, whatever the other calls; last step → end; no callable tool although a call is due or was tried → end; a
+ * terminal tool came too early → on, naming the missing tools; any other call → on.
  */
 export function loopAfterCalls(facts: LoopFacts, calls: readonly DecidedCall[]): LoopDecision {
   const { rules, available } = facts;
@@ -72,7 +71,7 @@ export function loopAfterCalls(facts: LoopFacts, calls: readonly DecidedCall[]):
   }
   if (isLastStep(facts)) return stop('max_steps', 'step limit reached');
   const isStuck = available.length > 0 && allowedTools(rules, history, available).length === 0;
-  // Where no call is due, the model may still end in words; once it has tried to call nevertheless, it is stuck too.
+  // Without a due call the model may end in words; after a refused call it is stuck too.
   if (isStuck && (mustForce(rules, history) || !calls.some((call) => call.carried_out))) {
     const after = history.calls.at(-1);
     const error =
@@ -95,9 +94,9 @@ export function loopAfterCalls(facts: LoopFacts, calls: readonly DecidedCall[]):
 }
 
 /**
- * Decides whether a run goes on after an answer in words: the end, unless the rules demand a call, which is then asked
- * for again. On the last step an unmet `required_before_exit` does not matter, as in Letta. `reasks` are those in a row
- * before this answer, of which there may be {@link REASKS_MAX}.
+ * Decides whether a run goes on after an answer in words.
+ * It ends, unless the rules demand a call, which is asked for again. On the last step an unmet `required_before_exit`
+ * does not matter, as in Letta. `reasks` counts the consecutive requests before, at most {@link REASKS_MAX}.
  */
 export function loopAfterWords(facts: LoopFacts, reasks: number): LoopDecision<string> {
   const { rules, available, history, denied } = facts;

@@ -1,8 +1,8 @@
 import { isJsonObject, nestsTooDeep, type Json } from '../base/json.ts';
 
 /**
- * The child that a conditional rule's mapping names for a tool's result, or null. Keys came as JSON, so all are text:
- * an exact match is looked for first, then one by meaning (`True` for true, `1` for 1.0).
+ * Returns the child that a conditional rule maps to a result, or null.
+ * Mapping keys are JSON text: an exact match goes first, then a match by meaning (`True` for true, `1` for 1.0).
  */
 export function childForResult(
   mapping: Readonly<Record<string, string>>,
@@ -15,9 +15,10 @@ export function childForResult(
 }
 
 /**
- * What a result says: the `message` of Letta's package (`{"status", "message", "time"}`; a client tool's answer may
- * come in it), nothing for another object, a scalar that is written as JSON, or else the text itself,
- * also of JSON that nests deeper than what is stored.
+ * Reads the output of a result: the `message` of Letta's package (`{"status", "message", "time"}`), also from a client
+ * tool.
+ * Any other object gives nothing, a JSON scalar its value, any other text itself, also JSON that nests too deep to
+ * store.
  */
 function outputOf(result: string): Json {
   if (nestsTooDeep(result)) return result;

@@ -4,13 +4,13 @@ import type { RuleHistory } from './history.ts';
 import type { ToolRule } from './rule.ts';
 import { allowedTools } from './solver.ts';
 
-/** Judges a value by a tool's schema: the validator of tool arguments. */
+/** Checks a value against a tool's schema: the validator of tool arguments. */
 export type ArgumentCheck = (tool: ToolDefinition, input: Json) => { readonly ok: boolean };
 
 /**
- * The arguments that rules fix for `toolName`, null for none. Only a tool that may be called next has any. Rules count
- * in this order, and a later one wins, argument by argument: `run_first` at the start of the run, then child rules of
- * the last tool.
+ * Returns the arguments that rules fix for `toolName`; null for none. Only a callable tool has any.
+ * Later rules override single arguments, in this order: `run_first` at the start of the run, then child rules of the
+ * last tool.
  */
 export function prefilledArgs(
   rules: readonly ToolRule[],
@@ -38,14 +38,14 @@ export function prefilledArgs(
   return Object.fromEntries(args);
 }
 
-/** Arguments to carry a call out with, or why the rules' own arguments do not fit the tool. */
+/** Arguments of a call, or the error in the rules' own arguments. */
 export type PrefilledCall =
   { readonly ok: true; readonly args: JsonObject } | { readonly ok: false; readonly message: string };
 
 /**
- * The model's arguments with the prefilled ones over them. A prefilled argument that the tool does not have, or that
- * its schema refuses, is the author's mistake and not the model's: the call is not carried out and the run ends. The
- * merged arguments are still to be validated as a whole. What the model sent stays in the conversation as it was.
+ * Returns the model's arguments, overridden by the prefilled arguments. The merged arguments must still be validated.
+ * An unknown or invalid prefilled argument is the author's mistake: the call is not carried out and the run ends. The
+ * conversation keeps the model's own arguments.
  */
 export function withPrefilled(
   tool: ToolDefinition,
@@ -59,7 +59,7 @@ export function withPrefilled(
   return { ok: true, args: { ...modelArgs, ...prefilled } };
 }
 
-/** What is wrong with arguments that a rule fixes for a tool, one sentence an argument. */
+/** Checks the arguments that a rule fixes for a tool, with a sentence per invalid argument. */
 export function checkPrefilled(
   tool: ToolDefinition,
   args: JsonObject,
@@ -87,7 +87,7 @@ export function checkPrefilled(
   });
 }
 
-/** A word for what a schema takes. */
+/** Names the type that a schema accepts. */
 function typeOf(schema: Json): string {
   if (!isJsonObject(schema)) return JSON.stringify(schema);
   const { type, anyOf, oneOf } = schema;

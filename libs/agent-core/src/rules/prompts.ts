@@ -1,6 +1,6 @@
 import type { ToolRule } from './rule.ts';
 
-/** What a rule tells the model, on one line; null for rules that it need not know or finds out when they bite. */
+/** Returns a rule's line for the model; null for rules that are told only on violation. */
 export function rulePrompt(rule: ToolRule): string | null {
   const { tool_name } = rule;
   switch (rule.type) {
@@ -28,8 +28,8 @@ function listOf(names: readonly string[]): string {
   return names.length === 0 ? 'no tool' : names.join(', ');
 }
 
-/** The order in which rules are told; what is not here is told when it bites. */
-const TOLD: readonly (readonly ToolRule['type'][])[] = [
+/** Order of the rules in the prompt. Types not listed are told on violation. */
+const PROMPT_ORDER: readonly (readonly ToolRule['type'][])[] = [
   ['continue_loop'],
   ['constrain_child_tools', 'conditional', 'max_count_per_step'],
   ['parent_last_tool'],
@@ -41,11 +41,11 @@ const DESCRIPTION =
   'response may hold several tool calls.';
 
 /**
- * The `tool_usage_rules` section of the system prompt, `''` where the rules tell nothing. It depends on the rules
- * alone, so it belongs to the static part of the prompt.
+ * Returns the `tool_usage_rules` section of the system prompt; `''` where the rules tell nothing.
+ * It depends on the rules alone, so it belongs to the static part of the prompt.
  */
 export function toolUsageRules(rules: readonly ToolRule[]): string {
-  const texts = TOLD.flatMap((types) => rules.filter((rule) => types.includes(rule.type)))
+  const texts = PROMPT_ORDER.flatMap((types) => rules.filter((rule) => types.includes(rule.type)))
     .map(rulePrompt)
     .filter((prompt) => prompt !== null)
     .map((prompt) => `<tool_rule>\n${prompt}\n</tool_rule>`);

@@ -2,11 +2,11 @@ import type { FieldError } from '../base/errors.ts';
 import { rulesOf, type RuleOf, type ToolRule } from './rule.ts';
 
 /**
- * What is wrong with rules that require a tool which they never allow: its runs could not end. Names each that certainly cannot
- * be called, whatever tools answer: a condition counts as having any of its outcomes, a limit as never reached, and a tool that
- * the rules name as there, since it may be attached yet or come with a request. Of the tools that are not `attached` none is
- * required. `owed` is a tool that runs must call without a rule of its own; null for none. Rules that leave nothing to call at the
- * start are another's to refuse. `path` is a JSON Pointer that begins with `at`.
+ * Finds required tools that the rules never allow, whose runs could not end.
+ * Only certain cases count: a condition may have any outcome, no limit is reached, and every named tool may be attached
+ * later. Only tools in `attached` are required. `owed` is a tool that runs must call without a rule of its own; null
+ * for none. Rules that leave nothing to call at the start are checked elsewhere. `path` is a JSON Pointer that begins
+ * with `at`.
  */
 export function checkRequiredTools(
   rules: readonly ToolRule[],
@@ -25,22 +25,22 @@ export function checkRequiredTools(
   const missed = required.filter(({ tool_name }) => !reached.has(tool_name));
   const problems = missed.map((rule) => ({
     path: `${at}/${rules.indexOf(rule)}/tool_name`,
-    message: `'${rule.tool_name}' must be called before a run may end, but ${whyNever(rule.tool_name, parents, reached)}, or drop the rule.`,
+    message: `'${rule.tool_name}' must be called before a run may end, but ${unreachableReason(rule.tool_name, parents, reached)}, or drop the rule.`,
   }));
   if (!owes || reached.has(owed) || missed.some(({ tool_name }) => tool_name === owed)) return problems;
-  const message = `'${owed}' must be called to hand over the result, but ${whyNever(owed, parents, reached)}.`;
+  const message = `'${owed}' must be called to hand over the result, but ${unreachableReason(owed, parents, reached)}.`;
   return [...problems, { path: at, message }];
 }
 
-/** Why no run comes to a tool, and what to do about it. */
-function whyNever(name: string, parents: Parents, reached: ReadonlySet<string>): string {
+/** Explains why no run reaches a tool, and how to fix it. */
+function unreachableReason(name: string, parents: Parents, reached: ReadonlySet<string>): string {
   const parent = parents.get(name)?.find((tool) => !reached.has(tool));
   return parent === undefined
     ? 'the other rules never allow it: name it among the children of a tool that can be called'
-    : `only directly after '${parent}', which the rules never allow: make that one callable`;
+    : `only directly after '${parent}', which the rules never allow: make that tool callable`;
 }
 
-/** By name, in rule order, the parents that it may be called directly after only: one of several is not enough. */
+/** By name, in rule order: parents that must all allow the tool. */
 type Parents = ReadonlyMap<string, readonly string[]>;
 
 function parentsOf(rules: readonly ToolRule[]): Parents {
@@ -71,8 +71,8 @@ function namesIn(rule: ToolRule): readonly string[] {
 }
 
 /**
- * The tools that some run by the rules might call. Rules may name a quarter of a million: none is looked at for each of the
- * others, but only by the rules about the tool that it follows, and by those of {@link Parents}.
+ * Returns the tools that some run may call by the rules.
+ * Rules may name 250,000 tools, so each tool is checked only by the rules about its predecessor and by {@link Parents}.
  */
 function reachedBy(
   rules: readonly ToolRule[],
@@ -83,7 +83,7 @@ function reachedBy(
   const free = [...available].filter((name) => !parents.has(name));
   const mayFollow = (last: string): readonly string[] => {
     const [children, ...others] = (rulesAbout.get(last) ?? []).map(childrenOf).filter((set) => set !== null);
-    // All that is free may follow, after each such tool the same: once added, it need not come again.
+    // All free tools may follow, the same after each such tool: added once.
     if (children === undefined) return free.splice(0);
     return [...children].filter(
       (name) =>
@@ -92,12 +92,12 @@ function reachedBy(
   };
   const first = rulesOf(rules, 'run_first').map(({ tool_name }) => tool_name);
   const reached = new Set(first.length > 0 ? first : free);
-  // What is added on the way is visited too.
+  // The loop also visits tools added on the way.
   for (const last of reached) for (const name of mayFollow(last)) reached.add(name);
   return reached;
 }
 
-/** The tools of which one must come after a call of the rule's tool, whatever it answers; null for any. */
+/** Returns the tools that must follow a call of the rule's tool, whatever its result; null for any. */
 function childrenOf(rule: ToolRule): ReadonlySet<string> | null {
   switch (rule.type) {
     case 'constrain_child_tools':
@@ -110,7 +110,7 @@ function childrenOf(rule: ToolRule): ReadonlySet<string> | null {
   }
 }
 
-/** The tools of which one may come after a condition; null for any. */
+/** Returns the tools that may follow a condition; null for any. */
 function outcomesOf(rule: RuleOf<'conditional'>): ReadonlySet<string> | null {
   const { child_output_mapping, default_child, require_output_mapping } = rule;
   if (!require_output_mapping && default_child === null) return null;

@@ -12,14 +12,14 @@ const common = {
     .nullish()
     .transform((text) => text ?? null),
 };
-/** Rules come as JSON, so that any value of theirs is some. */
+/** Rules are parsed JSON, so every value is JSON. */
 const json = z.unknown() as z.ZodType<Json>;
 const args = z
   .record(z.string(), json)
   .nullish()
   .transform((value) => value ?? null);
 
-/** Tools that one rule may name at most; an agent has no more. */
+/** Maximum number of tools named by a rule; an agent has no more. */
 const NAMED_MAX = 500;
 
 function ruleSchema(namedMax: number, object: typeof z.strictObject) {
@@ -65,28 +65,29 @@ function ruleSchema(namedMax: number, object: typeof z.strictObject) {
   ]);
 }
 
-/** One tool rule as JSON, in the shapes that Letta knows, without other fields. Parsed, it has all of its own, absent ones as null. */
+/** Schema of a tool rule in Letta's shapes, without other fields. Parsing sets absent fields to null. */
 export const toolRuleSchema = ruleSchema(NAMED_MAX, z.strictObject);
-/** A rule that was taken once, whatever its size and what else it holds: an agent that had it goes on. */
+/** Schema of a stored rule of any size with any other fields, so that its agent goes on. */
 const storedRuleSchema = ruleSchema(Infinity, z.object);
 
 /** A tool rule with all its fields. */
 export type ToolRule = z.output<typeof toolRuleSchema>;
-/** A tool rule of one type. */
+/** A tool rule of a single type. */
 export type RuleOf<Type extends ToolRule['type']> = Extract<ToolRule, { readonly type: Type }>;
 
-/** Rules read from JSON; with any problem, nothing may be run by them: a rule that is left out would allow too much. */
+/** Parsed rules. With any problem no rule may be used: skipping a rule would allow too much. */
 export interface ParsedRules {
-  /** In the order given, each once. */
+  /** In the order given, without duplicates. */
   readonly rules: readonly ToolRule[];
-  /** In the order given, equal ones too, so that a rule is named by its place. */
+  /** In the order given, with duplicates, so that an index names a rule. */
   readonly given: readonly ToolRule[];
   readonly problems: readonly FieldError[];
 }
 
 /**
- * Reads the tool rules of an agent or a definition, as they are stored. Rules that say the same are taken once: they are equal by type,
- * tool and, in any order, children. `path` of a problem is a JSON Pointer that begins with `at`.
+ * Reads the stored tool rules of an agent or a definition.
+ * Duplicates are equal by type, tool and, in any order, children. `path` of a problem is a JSON Pointer that begins
+ * with `at`.
  */
 export function parseToolRules(input: readonly unknown[], at = '/tool_rules'): ParsedRules {
   const rules = new Map<string, ToolRule>();
@@ -108,7 +109,9 @@ export function parseToolRules(input: readonly unknown[], at = '/tool_rules'): P
   return { rules: [...rules.values()], given, problems };
 }
 
-/** Equal for rules that Letta holds to be equal; arguments count too, or one of two rules would lose its own. */
+/**
+ * Returns a key that is equal for Letta's equal rules and equal arguments; otherwise a rule would lose its arguments.
+ */
 function identityOf(rule: ToolRule): string {
   switch (rule.type) {
     case 'constrain_child_tools':
@@ -134,7 +137,7 @@ function identityOf(rule: ToolRule): string {
   }
 }
 
-/** The rules of one type, in order. */
+/** Returns the rules of a type, in order. */
 export function rulesOf<Type extends ToolRule['type']>(
   rules: readonly ToolRule[],
   type: Type,

@@ -4,11 +4,10 @@ import { childForResult } from './output.ts';
 import { rulesOf, type ToolRule } from './rule.ts';
 
 /**
- * Which tools may be called next. Before the first call of a run with `run_first` rules: their tools, in rule order;
- * otherwise the available tools that every restricting rule allows, in the order of `available`. Never a tool that is
- * not available, and without rules all that are.
- *
- * Empty means that nothing may be called; a caller ends the run then, and never takes it for "no restriction".
+ * Returns the callable tools.
+ * Before the first call of a run with `run_first` rules: their tools, in rule order. Otherwise the `available` tools
+ * that every restricting rule allows, in order. Without rules all available tools.
+ * Empty means that nothing may be called, never "no restriction"; the caller ends the run.
  */
 export function allowedTools(
   rules: readonly ToolRule[],
@@ -25,7 +24,7 @@ export function allowedTools(
   return [...all].filter((name) => sets.every((set) => set === null || set.has(name)));
 }
 
-/** The tools that one rule allows; null where it restricts nothing. */
+/** Returns the tools that a rule allows; null where it restricts nothing. */
 function allowedBy(
   rule: ToolRule,
   history: RuleHistory,
@@ -64,14 +63,14 @@ function isUsedUp(
   return calls.filter((name) => name === rule.tool_name).length >= rule.max_count_limit;
 }
 
-/** True when the rules leave this tool no further call, whatever else they allow. `calls` are those of the run. */
+/** Returns whether the rules leave this tool no further call. `calls` are the run's. */
 export function isExhausted(rules: readonly ToolRule[], calls: readonly string[], toolName: string): boolean {
   return rulesOf(rules, 'max_count_per_step').some(
     (rule) => rule.tool_name === toolName && isUsedUp(rule, calls),
   );
 }
 
-/** True when the next answer must call a tool: at the start by `run_first`, or because the last tool has children. */
+/** Returns whether the next answer must call a tool: by `run_first`, or by children of the last tool. */
 export function mustForce(rules: readonly ToolRule[], history: RuleHistory): boolean {
   const last = history.calls.at(-1);
   if (last === undefined) return rulesOf(rules, 'run_first').length > 0;
@@ -88,12 +87,12 @@ function hasRule(rules: readonly ToolRule[], type: ToolRule['type'], toolName: s
   return rules.some((rule) => rule.type === type && rule.tool_name === toolName);
 }
 
-/** True when calling the tool ends the run. */
+/** Returns whether calling the tool ends the run. */
 export function isTerminal(rules: readonly ToolRule[], toolName: string): boolean {
   return hasRule(rules, 'exit_loop', toolName);
 }
 
-/** True when the rules demand that the run goes on after the tool. A limit on its calls is no such demand. */
+/** Returns whether the rules demand that the run goes on after the tool. A call limit does not. */
 export function continues(rules: readonly ToolRule[], toolName: string): boolean {
   return (
     hasRule(rules, 'continue_loop', toolName) ||
@@ -102,12 +101,12 @@ export function continues(rules: readonly ToolRule[], toolName: string): boolean
   );
 }
 
-/** True when a call of the tool waits for the caller's word. */
+/** Returns whether a call of the tool needs the caller's approval. */
 export function requiresApproval(rules: readonly ToolRule[], toolName: string): boolean {
   return hasRule(rules, 'requires_approval', toolName);
 }
 
-/** The attached tools that must be called before the run may end and have not been, in rule order. */
+/** Returns the attached required tools that have not been called, in rule order. */
 export function uncalledRequired(
   rules: readonly ToolRule[],
   history: RuleHistory,
@@ -118,10 +117,9 @@ export function uncalledRequired(
 }
 
 /**
- * What is wrong with rules for an agent that has the tools `available`: checked where an agent or a batch is accepted,
- * because a run by such rules could not make its first call. That something is left to call at the start is all that is
- * looked at; whether a run ever comes to what is required, `checkRequiredTools` tells. `path` is a JSON Pointer that
- * begins with `at`.
+ * Checks that the rules leave a tool of `available` callable at the start.
+ * Runs when an agent or batch is accepted. Whether a run reaches its required tools is checked by `checkRequiredTools`.
+ * `path` is a JSON Pointer that begins with `at`.
  */
 export function checkToolRules(
   rules: readonly ToolRule[],

@@ -2,7 +2,7 @@ import { isJsonObject, type Json, type JsonObject } from '../base/json.ts';
 import type { ToolDefinition } from '../model/tool.ts';
 import { createSchemaCompiler, type CompiledSchema } from './schema-compiler.ts';
 
-/** The built-in tool that ends a run and hands its result over. What the result must look like, a request says. */
+/** The built-in tool that ends a run and delivers its result. The request defines the result's schema. */
 export const FINISH_TOOL: ToolDefinition = {
   name: 'finish',
   kind: 'finish',
@@ -14,10 +14,10 @@ export const FINISH_TOOL: ToolDefinition = {
   requires_approval: false,
 };
 
-/** What the model is told once its result is taken. */
+/** Text for the model once its result is accepted. */
 export const RESULT_TAKEN = 'The result is taken.';
 
-/** The tools with `finish`, if it is among them, taking a result of this schema. */
+/** Returns the tools; `finish`, if among them, takes a result of this schema. */
 export function withTypedFinish(
   tools: readonly ToolDefinition[],
   schema: JsonObject,
@@ -27,7 +27,7 @@ export function withTypedFinish(
   );
 }
 
-/** The result's schema is no root here: its references are lengthened, and a name of its own would misdirect them. */
+/** Nests the result's schema: its references are lengthened, and its own `$id` would misdirect them. */
 function finishSchema({ $id, ...schema }: JsonObject): JsonObject {
   const result = JSON.parse(
     JSON.stringify(schema, (key, part: Json) =>
@@ -39,7 +39,7 @@ function finishSchema({ $id, ...schema }: JsonObject): JsonObject {
 
 let compile: ((schema: JsonObject) => CompiledSchema) | null = null;
 
-/** A check of results by a schema: what is wrong, as a sentence, or null. */
+/** Makes a check of results by a schema: returns the error as a sentence, or null. */
 export function createResultCheck(schema: JsonObject): (result: Json) => string | null {
   compile ??= createSchemaCompiler();
   const compiled = compile(schema);
@@ -54,7 +54,7 @@ export function createResultCheck(schema: JsonObject): (result: Json) => string 
   };
 }
 
-/** What is wrong with the schema of a result, as a sentence, or null. */
+/** Checks the schema of a result: returns the error as a sentence, or null. */
 export function checkResultSchema(schema: unknown): string | null {
   if (!isJsonObject(schema)) return 'The schema of a result must be an object.';
   compile ??= createSchemaCompiler();

@@ -2,8 +2,8 @@ import type { Json } from '../base/json.ts';
 import { findInexact, isKept } from '../base/numbers.ts';
 
 /**
- * What keeps a value from being handed over as it was written, as a sentence, or null: numbers lose the last digits of
- * longer whole ones, such as ids, and what overflows is lost as a whole.
+ * Describes a number that cannot be kept exactly, as a sentence; null if all can.
+ * Long whole numbers, such as ids, lose their last digits, and overflow loses everything.
  */
 export function inexactIn(value: Json): string | null {
   const open: Json[] = [value];
@@ -17,7 +17,7 @@ export function inexactIn(value: Json): string | null {
   return null;
 }
 
-/** The same of a JSON text, which also tells a quantity from a whole number that is written out. */
+/** Checks a JSON text as {@link inexactIn}; the text also tells an exponent from a whole number. */
 export function inexactInText(json: string): string | null {
   const place = findInexact(json);
   return place === null ? null : tooLong(Number.parseFloat(json.slice(place)));

@@ -1,13 +1,11 @@
 /**
  * Regular expressions of JSON schemas, matched in time proportional to pattern × text.
- *
- * Schemas come from whoever may create a tool and texts from a model; JavaScript's own matcher backtracks, so that
- * `^(a+)+$` and thirty letters would stop a worker. Here the pattern becomes a small program, and the matcher never
- * enters the same (instruction, position) twice.
+ * Schemas come from users and texts from a model. JavaScript's matcher backtracks, so `^(a+)+$` and thirty letters
+ * would stop a worker. Here the pattern becomes a small program, and no (instruction, position) is visited twice.
  */
 
-/** A single character, left to JavaScript's own regular expressions: `a`, `.`, `\d`, `[^x-z]`, `\p{L}`. */
-interface One {
+/** A single character, matched by JavaScript's regular expressions: `a`, `.`, `\d`, `[^x-z]`, `\p{L}`. */
+interface CharacterNode {
   readonly kind: 'one';
   readonly matches: (character: string) => boolean;
 }
@@ -21,41 +19,45 @@ interface Look {
   readonly negative: boolean;
 }
 type Node =
-  | One
+  | CharacterNode
   | Assertion
   | Look
   | { readonly kind: 'sequence'; readonly nodes: readonly Node[] }
   | { readonly kind: 'choice'; readonly nodes: readonly Node[] }
   | { readonly kind: 'repeat'; readonly node: Node; readonly min: number; readonly max: number };
 
-type Instruction = One | Assertion | Look | { readonly kind: 'jump'; readonly targets: readonly number[] };
+type Instruction =
+  CharacterNode | Assertion | Look | { readonly kind: 'jump'; readonly targets: readonly number[] };
 type Program = readonly Instruction[];
 
-/** Longest pattern, in UTF-16 units, and the most instructions it may unfold to. */
+/** Longest pattern, in UTF-16 units, and the most instructions of its program. */
 const PATTERN_CHARS_MAX = 2000;
 const PROGRAM_SIZE_MAX = 10_000;
-/** States that tests of one budget may visit, which is about a second, and bytes in which one of them may mark them. */
+/** States that the tests of a budget may visit, about a second, and bytes for the marks of a test. */
 export const PATTERN_STATES_MAX = 20_000_000;
 const MARK_BYTES_MAX = 64_000_000;
-/** Bytes that are cleared in the time that a state takes. */
+/** Bytes cleared in the time of a state. */
 const MARK_BYTES_PER_STATE = 64;
 
-/** What matching may still cost: tests that share one use it up together. */
+/** Remaining cost of matching, shared by tests. */
 export interface PatternBudget {
   states_left: number;
 }
 
-/** A compiled pattern, in the shape that ajv's `code.regExp` option wants. */
+/** A compiled pattern for ajv's `code.regExp` option. */
 export interface LinearPattern {
-  /** True when the pattern is found anywhere in the text. Throws a RangeError when the budget is used up. */
+  /**
+   * Returns whether the pattern matches anywhere in the text.
+   * Throws: RangeError when the budget is used up.
+   */
   readonly test: (text: string) => boolean;
-  /** Distinct for distinct patterns: ajv uses it as a key. */
+  /** Distinct for distinct patterns: ajv's key. */
   readonly toString: () => string;
 }
 
 /**
- * Compiles a pattern whose tests use up `budget`. Throws a SyntaxError that says why for a pattern that is malformed, too
- * large, or uses what cannot be matched in linear time: back-references and look-behind.
+ * Compiles a pattern whose tests use up `budget`.
+ * Throws: SyntaxError for a pattern that is malformed, too large or not linear: back-references and look-behind.
  */
 export function compilePattern(source: string, budget: PatternBudget): LinearPattern {
   if (source.length > PATTERN_CHARS_MAX) {
@@ -69,7 +71,7 @@ export function compilePattern(source: string, budget: PatternBudget): LinearPat
   };
 }
 
-/** JavaScript's parser is the judge of the syntax; `u` is what JSON Schema asks for, many schemas need it lenient. */
+/** Checks the syntax with JavaScript's parser. JSON Schema asks for `u`; many schemas need it lenient. */
 function assertWellFormed(source: string): void {
   try {
     new RegExp(source, 'u');
@@ -152,7 +154,7 @@ function parse(source: string): Node {
 
 const ASCII_SIZE = 128;
 
-/** A plain character is compared; the rest asks JavaScript, once for each ASCII character that comes by. */
+/** Makes a character test. A plain character is compared; JavaScript judges the rest, once for each ASCII character. */
 function characterTest(piece: string): (character: string) => boolean {
   if (piece !== '.' && Array.from(piece).length === 1) return (character) => character === piece;
   const native = pieceRegExp(piece);
@@ -184,7 +186,7 @@ function toProgram(node: Node): Program {
     return program.push(instruction) - 1;
   }
 
-  /** `min` copies of the node, then a loop, or copies that each may be the last: `x{1,3}` is `x(x(x)?)?`. */
+  /** Emits `min` copies of the node, then a loop or optional copies: `x{1,3}` is `x(x(x)?)?`. */
   function emitRepeat(node: Node, min: number, max: number): void {
     for (let i = 0; i < min; i++) {
       const size = program.length;
@@ -233,11 +235,11 @@ function toProgram(node: Node): Program {
   return program;
 }
 
-/** The text of one test, and what is known of it. */
+/** The text of a test, and its state. */
 interface Matching {
   readonly text: readonly string[];
   readonly budget: PatternBudget;
-  /** Lookaheads run from many positions; the states of a run are marked with its number instead of cleared. */
+  /** Lookaheads run from many positions; states are marked with the run number instead of cleared. */
   runNumber: number;
   readonly marks: Map<Program, Uint32Array>;
 }
@@ -264,7 +266,7 @@ function looksAhead(program: Program, matching: Matching, position: number): boo
 }
 
 function countStates(program: Program, matching: Matching, bytesPerState: number): number {
-  // One more than the program is long: its end is where it has matched.
+  // The extra state is the end of the program, where it has matched.
   const states = (program.length + 1) * (matching.text.length + 1);
   const bytes = states * bytesPerState;
   matching.budget.states_left -= bytes / MARK_BYTES_PER_STATE;
@@ -276,7 +278,7 @@ function tooMuch(): RangeError {
   return new RangeError('a text is too long to be checked against its pattern');
 }
 
-/** True when the program matches from any start in `firstStart … lastStart`. */
+/** Returns whether the program matches from any start in `firstStart … lastStart`. */
 function run(
   program: Program,
   matching: Matching,

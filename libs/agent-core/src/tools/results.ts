@@ -2,15 +2,15 @@ import { toStorableText } from '../base/json.ts';
 import { toolResult, type ToolResultBlock } from '../model/content.ts';
 import type { ToolOutcome } from '../model/tool.ts';
 
-/** A call of a step that has come to an end. */
+/** An ended call of a step. */
 export interface AnsweredCall {
   readonly tool_use_id: string;
   readonly outcome: ToolOutcome;
 }
 
 /**
- * A result cut to `limit` characters (code points), with a note of how long it was. The note stands beyond the limit,
- * as in Letta. A result within the limit is returned as it is.
+ * Cuts a result to `limit` characters (code points) and notes its length beyond the limit, as in Letta.
+ * A result within the limit stays unchanged.
  */
 export function capResult(text: string, limit: number): string {
   if (text.length <= limit) return text;
@@ -27,12 +27,11 @@ export function capResult(text: string, limit: number): string {
 }
 
 /**
- * The JSON text of the user content that answers the calls of one step: one `tool_result` per distinct tool use id, in
- * call order. The provider refuses a second result for an id, so the first one stands.
- * {@link withText} adds what else the model is to be told.
- *
- * The model gets the plain result text, with `is_error` for a failure. Letta's package of status, message and time
- * is made for its clients alone: a clock in the prompt would make retried requests differ.
+ * Makes the JSON text of the user content that answers the calls of a step.
+ * It has a `tool_result` per distinct id, in order. The provider refuses a second result for an id, so the first
+ * stands. {@link withText} adds further text.
+ * The model gets the plain text, with `is_error` for a failure. Letta's package of status, message and time is for its
+ * clients: a clock in the prompt would make retried requests differ.
  */
 export function toolResultsMessage(calls: readonly AnsweredCall[]): string {
   const [only] = calls;
@@ -51,7 +50,7 @@ function resultOf({ tool_use_id, outcome }: AnsweredCall): ToolResultBlock {
   return toolResult(tool_use_id, content, !outcome.ok);
 }
 
-/** The results with a text behind them, where the provider takes it: nothing may stand before a result. */
+/** Appends a text to the results; the provider accepts nothing before a result. */
 export function withText(resultsJson: string, text: string): string {
   const block = JSON.stringify({ type: 'text', text: text.toWellFormed() });
   return resultsJson === '[]' ? `[${block}]` : `${resultsJson.slice(0, -1)},${block}]`;

@@ -3,10 +3,13 @@ import ajvFormats from 'ajv-formats';
 import { isJsonObject, type Json, type JsonObject } from '../base/json.ts';
 import { compilePattern, PATTERN_STATES_MAX, type PatternBudget } from './pattern.ts';
 
-/** A check of one schema. Throws a RangeError when the value is too much work to check. */
+/**
+ * A check of a schema.
+ * Throws: RangeError when the value is too much work.
+ */
 export type SchemaCheck = (value: Json) => readonly SchemaError[];
 
-/** What is wrong with a value: JSON Pointer and a sentence about it. */
+/** An invalid value: JSON Pointer and a sentence. */
 export interface SchemaError {
   readonly path: string;
   readonly message: string;
@@ -15,25 +18,25 @@ export interface SchemaError {
 export type CompiledSchema =
   { readonly ok: true; readonly check: SchemaCheck } | { readonly ok: false; readonly message: string };
 
-/** Characters of a schema's JSON text, and how deep it may nest. */
+/** Maximum characters of a schema's JSON text, and its maximum depth. */
 const SCHEMA_CHARS_MAX = 131_072;
 const SCHEMA_DEPTH_MAX = 64;
-/** References that one check may follow; a schema can otherwise double its work with each of them. */
+/** References that a check may follow; in some schemas each doubles the work. */
 const REFERENCES_MAX = 20_000;
-/** Ajv keeps patterns and constants of every schema it has seen, so it is replaced now and then. */
+/** Ajv keeps the patterns and constants of every schema, so it is replaced after this many. */
 const SCHEMAS_PER_AJV = 256;
-/** What one check may still cost. */
+/** Remaining work of a check. */
 interface WorkLeft extends PatternBudget {
   references_left: number;
 }
-/** Stands beside every `$ref` of a prepared schema and counts how often it is followed. */
+/** Stands beside every `$ref` of a prepared schema and counts its uses. */
 const REFERENCE_COUNTER = 'nightshift:reference';
 
 /**
- * Makes a compiler of JSON schemas (draft 2020-12, formats asserted) that is safe with schemas and values of strangers: its
- * patterns match in linear time and share one budget a check, formats match in linear time too, references are counted,
- * `uniqueItems` compares texts, and neither `$id`, `$async` nor a remote reference has an effect outside the schema. Nothing
- * is coerced or filled in.
+ * Makes a compiler of JSON schemas (draft 2020-12, formats asserted) that is safe with untrusted schemas and values.
+ * Patterns and formats match in linear time, patterns within a shared budget per check. References are counted, and
+ * `uniqueItems` compares texts. `$id`, `$async` and remote references have no effect outside the schema. Nothing is
+ * coerced or filled in.
  */
 export function createSchemaCompiler(): (schema: JsonObject) => CompiledSchema {
   const work: WorkLeft = { references_left: 0, states_left: 0 };
@@ -61,10 +64,10 @@ export function createSchemaCompiler(): (schema: JsonObject) => CompiledSchema {
   };
 }
 
-/** What stands before the host in the expression for `url`: colons can be shared out in it in too many ways. */
+/** The user part in the expression for `url`: its colons match in too many ways. */
 const ANY_USER = String.raw`(?:\S+(?::\S*)?@)?`;
 const KNOWN_URL = ajvFormats.default.get('url') as RegExp;
-/** The library's expression for `url`, but for users, who hold no `@` or `/`: it takes time in proportion to the text. */
+/** The library's expression for `url` with users without `@` and `/`, which makes it linear. */
 const LINEAR_URL = new RegExp(
   KNOWN_URL.source.replace(ANY_USER, () => String.raw`(?:[^\s/@]+@)?`),
   KNOWN_URL.flags,
@@ -103,7 +106,7 @@ function createAjv(work: WorkLeft): Ajv2020 {
   return ajv;
 }
 
-/** Equal JSON values have equal texts, whatever the order of their keys. */
+/** Writes a JSON value with sorted keys, so that equal values have equal texts. */
 function canonicalText(value: Json): string {
   return JSON.stringify(value, (_key, part: Json) =>
     isJsonObject(part)
@@ -120,7 +123,7 @@ const NAME_MAPS: ReadonlySet<string> = new Set([
   '$defs',
   'definitions',
 ]);
-/** Keywords that reach beyond the schema, or are there for references that are not taken: left out. */
+/** Keywords that reach beyond the schema, or serve unsupported references: left out. */
 const DROPPED: ReadonlySet<string> = new Set([
   '$id',
   'id',
@@ -132,12 +135,15 @@ const DROPPED: ReadonlySet<string> = new Set([
   '$vocabulary',
 ]);
 
-/** A copy of the schema that is within the limits, stands alone and counts its references. Throws when it cannot be. */
+/**
+ * Copies a schema that is within the limits and self-contained, and adds the reference counters.
+ * Throws: for any other schema.
+ */
 function prepareSchema(schema: JsonObject): JsonObject {
   const text = JSON.stringify(schema);
   if (text.length > SCHEMA_CHARS_MAX) {
     throw new RangeError(
-      `a schema may have at most ${SCHEMA_CHARS_MAX} characters, this one has ${text.length}`,
+      `a schema may have at most ${SCHEMA_CHARS_MAX} characters, this schema has ${text.length}`,
     );
   }
   return prepareObject(schema, 0, false);
@@ -171,7 +177,7 @@ function prepareReference(reference: Json): Json {
   return reference;
 }
 
-/** A reference could point into a constant, where it would not be counted. */
+/** Refuses `$ref` in a constant, where a reference could point and would not be counted. */
 function assertPlain(value: Json): Json {
   if (JSON.stringify(value).includes('"$ref":')) throw new SyntaxError('const and enum may not hold a $ref');
   return value;

@@ -2,26 +2,26 @@ import { isJsonObject, JSON_DEPTH_MAX, type Json, type JsonObject } from '../bas
 import type { ToolDefinition } from '../model/tool.ts';
 import { createSchemaCompiler, type CompiledSchema, type SchemaError } from './schema-compiler.ts';
 
-/** The arguments of a call as its tool may take them, or what the model is told instead. */
+/** Valid arguments of a call, or the error for the model. */
 export type CheckedArguments =
   { readonly ok: true; readonly args: JsonObject } | { readonly ok: false; readonly message: string };
 
 export type ArgumentValidator = (tool: ToolDefinition, input: Json) => CheckedArguments;
 
-/** Compiled schemas that a validator keeps; the one unused for longest makes room. */
+/** Compiled schemas kept by a validator; the least recently used makes room. */
 const SCHEMAS_KEPT_MAX = 1000;
-/** Values (of any kind) that the arguments of one call may hold. */
+/** Maximum number of values (of any kind) in the arguments of a call. */
 const ARGUMENT_VALUES_MAX = 100_000;
 const ERRORS_LISTED_MAX = 5;
 const MESSAGE_CHARS_MAX = 1000;
-/** What the provider takes as the keys of properties at the top. */
+/** Property keys that the provider accepts at the top. */
 const PROPERTY_KEY = /^[a-zA-Z0-9_.-]{1,64}$/;
 const KEY_CHARS_SHOWN_MAX = 64;
 
 /**
- * Makes a validator of tool arguments. It keeps compiled schemas by their text, so that equal tools of many agents
- * share one. It never throws and never changes the input; what is wrong is said field by field, for the model:
- * `Invalid arguments for tool 'x': /label must be string; missing required property 'y'`.
+ * Makes a validator of tool arguments. Compiled schemas are kept by text, so equal tools of many agents share a schema.
+ * It never throws or changes the input. Errors name each field, for the model: `Invalid arguments for tool 'x': /label
+ * must be string; missing required property 'y'`.
  */
 export function createArgumentValidator(): ArgumentValidator {
   const compile = createSchemaCompiler();
@@ -74,9 +74,9 @@ export function createArgumentValidator(): ArgumentValidator {
 let compileForCheck: ReturnType<typeof createSchemaCompiler> | null = null;
 
 /**
- * Checks the input schema of a tool that is to be created: what is wrong with it, as a sentence, or null. Refuses
- * what would make every later request or call fail: another type than object, a schema that does not compile, and
- * `oneOf`, `allOf` or `anyOf` or a key of other signs at the top, which the provider answers with 400 for the whole request.
+ * Checks the input schema of a new tool: returns the error as a sentence, or null.
+ * Refused, because later requests or calls would fail: a type other than object, and a schema that does not compile. At
+ * the top also `oneOf`, `allOf`, `anyOf` and unusual keys: the provider answers them with 400 for the whole request.
  */
 export function checkInputSchema(schema: unknown): string | null {
   if (!isJsonObject(schema)) return 'The input schema must be an object.';
@@ -122,7 +122,7 @@ function listErrors(errors: readonly SchemaError[]): string {
   return more > 0 ? `${listed}; and ${more} more` : listed;
 }
 
-/** Walks the value without recursion, so that no depth of it can hurt. Only what holds other values is walked into. */
+/** Checks the size of the input without recursion, so that no depth overflows. Visits only objects and arrays. */
 function isReasonable(input: JsonObject): boolean {
   const pending: { readonly value: Json; readonly depth: number }[] = [{ value: input, depth: 1 }];
   let values = 0;

@@ -21,8 +21,8 @@ import {
 const tools = ['a', 'b', 'c', 'finish'];
 const NEVER = 'the other rules never allow it: name it among the children of a tool that can be called';
 
-describe('a required tool that no run can come to', () => {
-  test('is named with its rule, and with the tool that it has to follow', () => {
+describe('a required tool that no run can reach', () => {
+  test('is named with its rule, and with its parent tool', () => {
     expect(
       checkRequiredTools(makeRules(parent('zzz', 'b'), parent('b', 'zzz'), required('b')), tools),
     ).toEqual([
@@ -30,7 +30,7 @@ describe('a required tool that no run can come to', () => {
         path: '/tool_rules/2/tool_name',
         message:
           "'b' must be called before a run may end, but only directly after 'zzz', which the rules never allow: " +
-          'make that one callable, or drop the rule.',
+          'make that tool callable, or drop the rule.',
       },
     ]);
   });
@@ -120,7 +120,7 @@ describe('whatever the rules are', () => {
   const refusedBy = (rules: readonly ToolRule[]): readonly string[] =>
     checkRequiredTools(rules, tools).map(({ message }) => /^'(\w+)'/.exec(message)?.[1] ?? '');
 
-  test('what a run can come to is never refused', () => {
+  test('no reachable tool is refused', () => {
     const walk = fc.array(fc.tuple(fc.nat(), fc.constantFrom('ok', 'no')), { maxLength: 6 });
     const attachedLater = fc.subarray(['zzz', 'other']);
     fc.assert(
@@ -140,7 +140,7 @@ describe('whatever the rules are', () => {
     );
   });
 
-  /** What no rule forbids after `last`, asked of each: any outcome of a condition may come. */
+  /** Returns whether no rule forbids `next` after `last`: any outcome of a condition may come. */
   const mayFollow = (rules: readonly ToolRule[], last: string, next: string): boolean =>
     rules.every((each) => {
       const isLast = each.tool_name === last;
@@ -151,7 +151,7 @@ describe('whatever the rules are', () => {
       return [...Object.values(each.child_output_mapping), ...others].includes(next);
     });
 
-  test('what is not refused is what can be come to by asking every rule about every name', () => {
+  test('every tool not refused is reachable when each rule is asked about each name', () => {
     const all = [...tools, 'zzz'];
     fc.assert(
       fc.property(fc.array(rule, { maxLength: 6 }), (given) => {

@@ -4,8 +4,8 @@ import { elementsOf } from './scan.ts';
 const IS_SYSTEM = '{"role":"system"';
 
 /**
- * What a user message shows of a system message: each text as Letta's system alert, without a time, so that requests that
- * are encoded again are the same.
+ * Shows a system message in a user message: each text as Letta's system alert, without a time.
+ * A repeated encoding is equal.
  */
 export function toAlerts(content: readonly ContentBlock[]): readonly ContentBlock[] {
   return content.map((block) =>
@@ -16,8 +16,8 @@ export function toAlerts(content: readonly ContentBlock[]): readonly ContentBloc
 }
 
 /**
- * The JSON text of a messages array, put together as requests are, with system messages as user messages: earlier models
- * refuse the role, later ones take it in few places only. All else stays to the character.
+ * Turns system messages of a messages array, in the form of requests, into user messages.
+ * Earlier models refuse the role; later models take it in few places only. All else stays unchanged to the character.
  */
 export function withAlerts(messagesJson: string): string {
   const messages = elementsOf(messagesJson).map((message) => {

@@ -1,13 +1,16 @@
 import { elementsOf } from './scan.ts';
 
-/** What a message says that held nothing but blank texts: the provider takes no empty message. */
+/** Content of a message of blank texts only; the provider refuses an empty message. */
 const NOTHING_LEFT = '[{"type":"text","text":"(nothing)"}]';
 
 const KEY = '"text"';
-/** White space, as it is or escaped; other escaped characters are told apart once a message is looked at. */
+/** White space, raw or escaped; other escapes are told apart once a message is parsed. */
 const SPACE = /\s|\\[nrtf]|\\u[0-9a-fA-F]{4}/y;
 
-/** Cheap, and true for every messages array that holds a blank text. Texts of any length: nothing is remembered on the way. */
+/**
+ * Returns true for every messages array with a blank text; cheap, with some false alarms.
+ * Texts may be of any length: nothing is stored on the way.
+ */
 export function mayHoldBlankText(messagesJson: string): boolean {
   for (let at = messagesJson.indexOf(KEY); at >= 0; at = messagesJson.indexOf(KEY, at + 1)) {
     let next = afterSpace(messagesJson, at + KEY.length);
@@ -28,20 +31,20 @@ function afterSpace(text: string, from: number): number {
   return at;
 }
 
-/** Whether white space may begin with this character; most texts are told apart by that. */
+/** Returns whether white space may begin with this character, which excludes most texts. */
 function isSpaceStart(code: number): boolean {
   return code <= 0x20 || code === 0x5c || code >= 0x80;
 }
 
 /**
- * The JSON text of a messages array without its text blocks that say nothing: models write them, and the provider takes
- * none back. All else stays to the character.
+ * Removes blank text blocks from the JSON text of a messages array. Models write them; the provider refuses them.
+ * All else stays unchanged to the character.
  */
 export function withoutBlankTexts(messagesJson: string): string {
   return `[${elementsOf(messagesJson).map(withoutBlankTextsOf).join(',')}]`;
 }
 
-/** Of `{"role":…,"content":[…]}`, as requests are put together. */
+/** Expects `{"role":…,"content":[…]}`, as requests are assembled. */
 function withoutBlankTextsOf(message: string): string {
   if (!mayHoldBlankText(message)) return message;
   const start = message.indexOf('[');

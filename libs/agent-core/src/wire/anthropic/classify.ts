@@ -1,18 +1,18 @@
 /**
- * What a failure of the Messages Batches API means for us. Texts of error messages may change at any time, so
- * status, type and code decide; text is looked at only where nothing else tells two cases apart.
+ * Classifies failures of the Messages Batches API. Error texts may change at any time, so status, type and code decide.
+ * Text counts only where nothing else tells two cases apart.
  */
 import type { RefusalCause } from '../../model/refusal-cause.ts';
 
-/** How a create ended when it did not end well. */
+/** A failed create. */
 export interface CreateFailure {
-  /** HTTP status; null when no answer came. */
+  /** HTTP status; null without a response. */
   readonly status: number | null;
   /** `error.type` of the body. */
   readonly error_type: string | null;
   /** `error.details.error_code` of the body. */
   readonly error_code: string | null;
-  /** The body was the API's error envelope (for 413: the edge's shorter form counts too). */
+  /** The body was the API's error envelope (for 413: or the edge's shorter form). */
   readonly has_provider_shape: boolean;
   readonly retry_after_ms: number | null;
   readonly message: string;
@@ -26,7 +26,7 @@ export type CreateVerdict =
 
 const SPEND_LIMIT_CODES = new Set(['enforced_spend_limit_reached', 'contract_spend_limit_reached']);
 
-/** Codes that speak of the account although their status (400 or 403) or type reads like a fault of the request. */
+/** Codes about the account although status (400 or 403) or type suggest a faulty request. */
 const ACCOUNT_CODES = new Set([
   'organization_on_hold',
   'cmek_key_disabled',
@@ -34,14 +34,14 @@ const ACCOUNT_CODES = new Set([
 ]);
 
 /**
- * Refusals for want of money that come as a 400 without a code, so that only their text tells them from a bad request:
- * a limit that the user has set, and an empty credit balance.
+ * Refusals for lack of money: a 400 without a code, told from a bad request only by its text.
+ * Either the user's own limit is reached, or the credit balance is empty.
  */
-const NO_MEANS = /reached your specified (?:workspace )?API usage limits|credit balance is too low/i;
+const OUT_OF_FUNDS = /reached your specified (?:workspace )?API usage limits|credit balance is too low/i;
 
 /**
- * Judges a create that failed. Only an explicit refusal in the provider's own words means that no batch exists;
- * a timeout, a reset, a 5xx, 408, 409 or a page of HTML says nothing about that.
+ * Judges a failed create. Only an explicit refusal by the provider proves that no batch exists.
+ * A timeout, a reset, a 5xx, 408, 409 or an HTML page proves nothing.
  */
 export function classifyCreateFailure(failure: CreateFailure): CreateVerdict {
   if (failure.status === null) return { verdict: 'unknown', reason: failure.message };
@@ -57,11 +57,11 @@ function refusalOf(failure: CreateFailure, status: number): RefusalCause | null 
     case 422:
       if (code !== null && SPEND_LIMIT_CODES.has(code)) return 'spend_limit';
       if (code !== null && ACCOUNT_CODES.has(code)) return 'unauthorized';
-      return NO_MEANS.test(failure.message) ? 'spend_limit' : 'bad_request';
+      return OUT_OF_FUNDS.test(failure.message) ? 'spend_limit' : 'bad_request';
     case 401:
     case 403:
       return 'unauthorized';
-    // The account has no means to pay: nothing was taken, and nothing will be until it has.
+    // The account cannot pay: nothing is accepted until it can.
     case 402:
       return 'spend_limit';
     case 404:
@@ -78,18 +78,18 @@ function refusalOf(failure: CreateFailure, status: number): RefusalCause | null 
 }
 
 /**
- * - `too_long`: the prompt does not fit the model's context; the same request can never succeed.
+ * - `too_long`: the prompt exceeds the model's context; the same request can never succeed.
  * - `permanent`: the request is invalid; the same request can never succeed.
- * - `account`: key, permission, organisation or billing; the request is not at fault and may be sent again once that is mended.
- * - `overloaded`: the provider had no room for it or no time; nothing is said about the request.
- * - `retryable`: it failed at the provider, perhaps because of what is in it; send it again a few times.
+ * - `account`: key, permission, organisation or billing; after the repair the request may be sent again.
+ * - `overloaded`: the provider had no room or no time; the request is not at fault.
+ * - `retryable`: it failed at the provider, perhaps because of its content; retry a few times.
  */
 export type ErroredLineKind = 'too_long' | 'permanent' | 'account' | 'overloaded' | 'retryable';
 
 const TOO_LONG =
   /prompt is too long|exceeds? (?:the )?(?:model'?s? )?(?:maximum )?context|input is too long/i;
 
-/** Judges an errored result line by what its inner error says. Errored lines are never billed. */
+/** Judges an errored result line by its inner error. Errored lines are never billed. */
 export function classifyErroredLine(error: {
   readonly error_type: string;
   readonly error_code: string | null;
@@ -100,7 +100,7 @@ export function classifyErroredLine(error: {
     return 'account';
   switch (error_type) {
     case 'invalid_request_error':
-      if (NO_MEANS.test(message)) return 'account';
+      if (OUT_OF_FUNDS.test(message)) return 'account';
       return TOO_LONG.test(message) ? 'too_long' : 'permanent';
     case 'request_too_large':
       return 'too_long';

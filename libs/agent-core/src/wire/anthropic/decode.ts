@@ -1,6 +1,6 @@
 /**
- * Lines of a message batch's result file. Each line is decoded by itself and nothing here throws, so a bad line
- * costs the step it belongs to and no other.
+ * Lines of a message batch's result file. Each line is decoded by itself and nothing here throws, so a bad line costs
+ * only its own step.
  */
 import { isJsonObject, JSON_DEPTH_MAX, toStorableText, type JsonObject } from '../../base/json.ts';
 import { isContentBlock, type ContentBlock } from '../../model/content.ts';
@@ -8,7 +8,7 @@ import type { Usage } from '../../model/usage.ts';
 import { salvageCustomId, salvageMessage, usageAtEnd, withoutDepths } from './salvage.ts';
 import { scanResultLine, type LineScan } from './scan.ts';
 
-/** What a message says of its cost, whatever else is wrong with it. */
+/** The cost facts of a message, whatever else is wrong with it. */
 export interface DecodedBill {
   readonly stop_reason: string | null;
   readonly usage: Usage;
@@ -18,7 +18,7 @@ export interface DecodedBill {
 
 export interface DecodedAnswer extends DecodedBill {
   readonly content: readonly ContentBlock[];
-  /** The content array as it stands in the line, to the character: what is stored and echoed. */
+  /** The content array, exact to the character, for storage and echo. */
   readonly content_json: string;
 }
 
@@ -33,14 +33,14 @@ export type DecodedLine =
       readonly error_code: string | null;
     }
   | { readonly kind: 'expired' | 'canceled'; readonly custom_id: string }
-  /** The line is whole, and its answer cannot be stored or sent back: it comes no better a second time. */
+  /** A whole line whose answer can neither be stored nor sent back; a retry does not help. */
   | {
       readonly kind: 'unusable';
       readonly custom_id: string;
       readonly reason: string;
       readonly bill: DecodedBill;
     }
-  /** The line is cut or garbled, or says nothing of an answer. `custom_id` and `bill` are there when they could still be made out. */
+  /** A line that is cut, garbled or without an answer; with `custom_id` and `bill` where recoverable. */
   | {
       readonly kind: 'unreadable';
       readonly custom_id: string | null;
@@ -49,20 +49,17 @@ export type DecodedLine =
     }
   | { readonly kind: 'blank' };
 
-/** Largest count of tokens that is booked: what a Postgres `integer` holds. */
+/** Largest token count booked: the maximum of a Postgres `integer`. */
 export const TOKENS_MAX = 2_147_483_647;
 
-/** Characters of an error message that are kept. */
+/** Characters kept of an error message. */
 const MESSAGE_MAX = 2_000;
 
 /**
- * Decodes one line, with or without its line end. Never throws.
- *
- * A last line that is `unreadable` and had no line end is the mark of a stream cut short: stream again before
- * taking it for the provider's fault.
- *
- * Odd token counts do not spoil an answer, for it is paid either way: missing ones are 0, negative ones 0, fractions
- * are rounded up, and what is beyond {@link TOKENS_MAX} is that.
+ * Decodes a line, with or without its line end. Never throws.
+ * An `unreadable` last line without line end marks a cut stream: stream again before blaming the provider.
+ * Odd token counts do not spoil a paid answer. Missing and negative counts are 0, fractions are rounded up, and {@link
+ * TOKENS_MAX} is the cap.
  */
 export function decodeResultLine(line: string): DecodedLine {
   if (line.charCodeAt(0) === 0xfeff) line = line.slice(1);
@@ -82,7 +79,7 @@ export function decodeResultLine(line: string): DecodedLine {
   return decodeResult(toStorableText(customId), result, line, scan);
 }
 
-/** Decodes a line that is too long to be held, by its first characters and its last. */
+/** Decodes a line that is too long for memory, by its first and last characters. */
 export function decodeLongLine(line: {
   readonly head: string;
   readonly tail: string;
@@ -96,14 +93,14 @@ export function decodeLongLine(line: {
     : { kind: 'unusable', custom_id, reason, bill };
 }
 
-/** What a line says of its cost, by its first characters and its last alone; null where these do not tell. */
+/** Reads the bill of a line from its first and last characters alone; null where they do not tell it. */
 export function billAtEnd(head: string, tail: string): DecodedBill | null {
   const usage = usageAtEnd(tail);
   return usage === null ? null : billOf({ ...salvageMessage(head), usage });
 }
 
 function decodeResult(customId: string, result: unknown, line: string, scan: LineScan): DecodedLine {
-  /** Without usage it is no paid answer, and the provider may give a better one. */
+  /** Without usage it is no paid answer, and a retry may help. */
   const unusable = (reason: string, message?: unknown): DecodedLine => {
     const bill = billOf(message);
     return bill === null
@@ -140,7 +137,7 @@ function decodeResult(customId: string, result: unknown, line: string, scan: Lin
   }
 }
 
-/** What a message says of its cost; null for one without usage. */
+/** Reads the cost facts of a message; null without usage. */
 function billOf(message: unknown): DecodedBill | null {
   return isJsonObject(message) && isJsonObject(message['usage']) ? billFrom(message) : null;
 }
@@ -157,21 +154,21 @@ function billFrom(message: JsonObject): DecodedBill {
 const NO_MEMBERS: JsonObject = {};
 
 /**
- * Cache writes are booked by their lifetime where the line tells it. Writes it does not break down are booked at the
- * one-hour price, which is the lifetime our requests ask for.
+ * Reads token counts. Cache writes are booked by their lifetime where the line tells it.
+ * Other writes count at the one-hour price, the lifetime that requests ask for.
  */
 function usageOf(value: unknown): Usage {
   const usage = isJsonObject(value) ? value : NO_MEMBERS;
   const writes = isJsonObject(usage['cache_creation']) ? usage['cache_creation'] : NO_MEMBERS;
   const cache_write_5m_tokens = tokensOf(writes['ephemeral_5m_input_tokens']);
   const cache_write_1h_tokens = tokensOf(writes['ephemeral_1h_input_tokens']);
-  const told = cache_write_5m_tokens + cache_write_1h_tokens;
-  const untold = Math.max(0, tokensOf(usage['cache_creation_input_tokens']) - told);
+  const itemised = cache_write_5m_tokens + cache_write_1h_tokens;
+  const unitemised = Math.max(0, tokensOf(usage['cache_creation_input_tokens']) - itemised);
   return {
     input_tokens: tokensOf(usage['input_tokens']),
     output_tokens: tokensOf(usage['output_tokens']),
     cache_write_5m_tokens,
-    cache_write_1h_tokens: Math.min(TOKENS_MAX, cache_write_1h_tokens + untold),
+    cache_write_1h_tokens: Math.min(TOKENS_MAX, cache_write_1h_tokens + unitemised),
     cache_read_tokens: tokensOf(usage['cache_read_input_tokens']),
   };
 }
@@ -181,7 +178,7 @@ function tokensOf(count: unknown): number {
   return count >= TOKENS_MAX ? TOKENS_MAX : Math.ceil(count);
 }
 
-/** The error's own envelope lies inside the result's: `result.error.error`. Read either way. */
+/** Reads an error, with or without its own envelope: `result.error.error`. */
 function errorOf(value: unknown): {
   readonly error_type: string;
   readonly message: string;

@@ -1,7 +1,6 @@
 /**
- * Requests of a message batch as JSON text. What is the same for all steps of a definition is serialised once;
- * stored messages are spliced in as they are, never parsed. No text holds half a surrogate pair: the provider refuses the
- * whole body for one.
+ * Requests of a message batch as JSON text. The parts common to a definition's steps are serialised once; stored
+ * messages are spliced in unparsed. No text holds half a surrogate pair, for which the provider refuses the whole body.
  */
 import { NightshiftError } from '../../base/errors.ts';
 import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts';
@@ -15,7 +14,7 @@ export const BODY_SEPARATOR = ',';
 export const BODY_END = ']}';
 export const EMPTY_BODY_BYTES = BODY_START.length + BODY_END.length;
 
-/** The bytes of a create body once another request is in it. `body`: what it has, the end of it included. */
+/** Returns the bytes of a create body with another request. `body`: its bytes so far, its end included. */
 export function bodyBytesWith(
   body: { readonly bytes: number; readonly count: number },
   requestBytes: number,
@@ -23,41 +22,44 @@ export function bodyBytesWith(
   return body.bytes + (body.count === 0 ? 0 : BODY_SEPARATOR.length) + requestBytes;
 }
 
-/** Requests that the provider takes in one batch. */
+/** Maximum number of requests in a batch. */
 export const BATCH_REQUESTS_MAX = 100_000;
 
-/** A definition, ready to be spliced. Made once by {@link encodeDefinition}, used for any number of requests. */
+/** A definition, ready to be spliced. Made by {@link encodeDefinition}, used for any number of requests. */
 export interface EncodedDefinition {
   /** First members of `params`, up to and including `"max_tokens":`. */
   readonly head: string;
   /** The static system block with its cache breakpoint; empty when there is no system prompt. */
   readonly system: string;
-  /** The tools, with a comma before them; the same for every step, or the provider's cache would lose its prefix. */
+  /** The tools, with a comma before them; the same for every step, to keep the provider's cache. */
   readonly tools: string;
-  /** The tool choice of steps that force none, with a comma before it; empty for the provider's default. */
+  /** The tool choice of unforced steps, with a comma before it; empty for the provider's default. */
   readonly tool_choice: string;
   /** Settings, each with a comma before it. */
   readonly tail: string;
-  /** Names in `model_settings.extra` that are not sent, because they are ours, cannot be batched, or the model does not take them. */
+  /** Names in `model_settings.extra` that are not sent: reserved, refused in batches, or not supported by the model. */
   readonly dropped: readonly string[];
 }
 
-/** What differs from request to request. */
+/** The parts that differ between requests. */
 export interface RequestParts {
   /** Rendered memory, the volatile part of the system prompt; empty for none. */
   readonly memory: string;
   /** JSON text of the messages array. */
   readonly messages_json: string;
   readonly max_tokens: number;
-  /** The choice that this step is held to; default: the definition's own. */
+  /**
+   * The choice forced on this step.
+   * Default: the definition's own.
+   */
   readonly tool_choice?: JsonObject | null;
 }
 
-/** Members of `params` that are filled from elsewhere. */
+/** Members of `params` with another source. */
 const OWN_MEMBERS = ['model', 'max_tokens', 'system', 'messages', 'tools'];
 /** Refused at any value by API version 2026-10-21. */
 const SAMPLING_MEMBERS = ['temperature', 'top_p', 'top_k'];
-/** Refused in a batch: they would cost the request its answer, or the whole batch its acceptance. */
+/** Refused in a batch: each would cost the request its answer, or the whole batch its acceptance. */
 const UNBATCHABLE_MEMBERS = [
   'stream',
   'speed',
@@ -70,19 +72,19 @@ const UNBATCHABLE_MEMBERS = [
 ];
 const DROPPED_MEMBERS = new Set([...OWN_MEMBERS, ...SAMPLING_MEMBERS, ...UNBATCHABLE_MEMBERS]);
 
-/** An hour, because a batch's requests may be processed long after one another. */
+/** An hour, because requests of a batch may be processed far apart. */
 const CACHE_CONTROL = '"cache_control":{"type":"ephemeral","ttl":"1h"}';
 
 /**
- * Where a prompt written for Letta wants its memory. Here memory follows the whole prompt, so that what is before it can be
- * cached; the mark itself means nothing to a model. A line with nothing else on it goes whole.
+ * The place of memory in a prompt written for Letta. Here memory follows the whole prompt, so that the prompt can be
+ * cached, and the mark is removed. A line with the mark alone is removed whole.
  */
 const MEMORY_PLACE = /^[ \t]*\{CORE_MEMORY\}[ \t]*(?:\r?\n|$)|\{CORE_MEMORY\}/gm;
 
 /**
- * Serialises the part of a request that all steps of a definition share. Equal definitions give equal text, so the
- * provider's prefix cache holds across steps and agents. `instructions` are texts that follow the system prompt, such as
- * the tool rules in words; blank ones are left out.
+ * Serialises the part of a request common to all steps of a definition.
+ * Equal definitions give equal text, so the provider's prefix cache holds across steps and agents. `instructions`
+ * follow the system prompt, such as the tool rules in words; blank texts are left out.
  */
 export function encodeDefinition(
   definition: Definition,
@@ -123,7 +125,7 @@ export function encodeDefinition(
   };
 }
 
-/** The settings themselves where no budget stands beside thinking that takes none, as agents of old releases have it. */
+/** Removes a budget beside thinking without budget, as in agents of old releases; otherwise returns the settings. */
 function withoutIdleBudget(extra: JsonObject): JsonObject {
   const { thinking } = extra;
   if (!isJsonObject(thinking) || thinking['type'] === 'enabled' || !('budget_tokens' in thinking))
@@ -132,7 +134,7 @@ function withoutIdleBudget(extra: JsonObject): JsonObject {
   return { ...extra, thinking: rest };
 }
 
-/** The settings themselves where they ask for no effort. */
+/** Removes the effort; returns the settings themselves without any. */
 function withoutEffort(extra: JsonObject): JsonObject {
   const { output_config, ...others } = extra;
   if (!isJsonObject(output_config) || !('effort' in output_config)) return extra;
@@ -149,22 +151,19 @@ function encodeToolChoice(choice: JsonObject | null): string {
   return choice === null ? '' : `,"tool_choice":${withoutLoneSurrogates(JSON.stringify(choice))}`;
 }
 
-/** The choice that was asked for, limited to one call where the definition wants no parallel ones; null for the default. */
+/** Returns the requested choice, limited to one call without parallel calls; null for the default. */
 function toolChoiceOf(asked: Json | undefined, parallel: boolean): JsonObject | null {
   const choice = isJsonObject(asked) ? asked : null;
   if (parallel || choice?.['type'] === 'none') return choice;
   return { type: 'auto', ...choice, disable_parallel_tool_use: true };
 }
 
-/** The provider refuses text blocks without any text. */
+/** The provider refuses blank text blocks. */
 function isBlank(text: string): boolean {
   return text.trim() === '';
 }
 
-/**
- * Stands before a conversation that begins with a greeting of the assistant: the provider wants the first word to be the
- * user's.
- */
+/** Stands before a conversation that begins with the assistant: the provider requires a user message first. */
 const OPENING = JSON.stringify({
   role: 'user',
   content: [
@@ -178,22 +177,22 @@ const OPENING = JSON.stringify({
 const FIRST_ROLE = '[{"role":"';
 const FIRST_IS_USER = '[{"role":"user"';
 
-/** Bytes that a request holds before messages of which the first has this role. */
+/** Returns the bytes of a request before messages whose first has this role. */
 export function openingBytes(role: string | undefined): number {
   return role === undefined || role === 'user' ? 0 : OPENING.length + 1;
 }
 
-/** One request as JSON text: `{"custom_id":…,"params":{…}}`. Same arguments, same bytes. Throws as {@link requestInParts}. */
+/**
+ * Encodes a request as JSON text: `{"custom_id":…,"params":{…}}`. Same arguments, same bytes.
+ * Throws: as {@link requestInParts}.
+ */
 export function encodeRequest(customId: string, encoded: EncodedDefinition, parts: RequestParts): string {
   const { memory, messages_json, max_tokens, tool_choice = null } = parts;
   const frame = encodeFrame(encoded, memory, tool_choice);
   return requestInParts(customId, encoded, { frame, messages_json, max_tokens }).join('');
 }
 
-/**
- * What stands between the `max_tokens` and the messages of a request: the same text for all that show the same `memory`
- * and are held to the same choice.
- */
+/** Encodes the text between `max_tokens` and messages, the same for requests with equal `memory` and tool choice. */
 export function encodeFrame(
   encoded: EncodedDefinition,
   memory: string,
@@ -210,8 +209,8 @@ export function encodeFrame(
 }
 
 /**
- * A request as {@link encodeRequest} makes it, in parts: long texts, so that nobody has to join them. None begins or ends
- * within a JSON string. Throws `invalid_argument` for what would make the whole batch unreadable.
+ * Encodes a request as {@link encodeRequest}, in long parts that need no joining. No part splits a JSON string.
+ * Throws: `invalid_argument` for anything that would make the whole batch unreadable.
  */
 export function requestInParts(
   customId: string,
@@ -238,7 +237,7 @@ export function requestInParts(
   return [head, frame, messages, '}}'];
 }
 
-/** Bytes of a text in UTF-8; a lone surrogate counts as the three bytes of the U+FFFD that replaces it. */
+/** Counts the UTF-8 bytes of a text; a lone surrogate counts as the three bytes of U+FFFD, its replacement. */
 export function utf8Length(text: string): number {
   let bytes = text.length;
   for (let i = 0; i < text.length; i++) {

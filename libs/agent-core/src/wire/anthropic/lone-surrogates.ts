@@ -1,12 +1,12 @@
-/** True for every text that holds half a surrogate pair in an escape, and for few others. */
+/** Matches every text with an escaped half of a surrogate pair, and few others. */
 const MAY_HOLD = /\\u[dD][89a-fA-F]/;
-/** One escape of a JSON text; both halves of a pair are one. Captures a half that stands alone. */
+/** An escape of a JSON text; both halves of a pair are a single match. Captures a lone half. */
 const ESCAPE =
   /\\u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}|(\\u[dD][89a-fA-F][\da-fA-F]{2})|\\./g;
 
 /**
- * A JSON text with U+FFFD for each half of a surrogate pair that stands alone: the provider's parser takes none, and refuses
- * the whole body for one. All else stays to the character, and so do the bytes in UTF-8.
+ * Replaces each lone half of a surrogate pair in a JSON text by U+FFFD.
+ * The provider's parser refuses the whole body for it. All else stays unchanged, and so do the bytes in UTF-8.
  */
 export function withoutLoneSurrogates(json: string): string {
   if (!MAY_HOLD.test(json)) return json;

@@ -1,6 +1,6 @@
 /**
- * Finds what a damaged result line still tells: whose it is, and what it cost. Nothing here recurses, throws, or takes more
- * than a few passes over the text, whatever it holds.
+ * Recovers owner and cost from a damaged result line. Nothing here recurses, throws, or takes more than a few passes
+ * over the text.
  */
 import { endOfString, type JsonObject } from '../../base/json.ts';
 
@@ -11,17 +11,17 @@ const CLOSE_BRACE = 0x7d;
 const OPEN_BRACKET = 0x5b;
 const CLOSE_BRACKET = 0x5d;
 
-/** Levels that are kept of a line that nests too deep: usage and its parts lie above them. */
+/** Levels kept of a line that nests too deep; usage and its parts lie above them. */
 const LEVELS_KEPT = 6;
-/** Characters of the end of a line in which its usage is looked for. */
+/** Characters searched for usage at the end of a line. */
 const TAIL_CHARS = 4_096;
-/** Characters of one member that is read, and members that are: what is no JSON takes long to be refused. */
+/** Characters of a member, and members, that are read: invalid JSON takes long to be refused. */
 const MEMBER_CHARS_MAX = 65_536;
 const MEMBERS_MAX = 64;
 
 /**
- * The line with 0 in the place of each value that lies deeper than {@link LEVELS_KEPT}. It is JSON where the line is whole;
- * where brackets are open at its end, it is none either. What stands in the values that are left out is not looked at.
+ * Replaces each value deeper than {@link LEVELS_KEPT} by 0, unread.
+ * A whole line stays JSON; a line with open brackets at its end stays invalid.
  */
 export function withoutDepths(line: string): string {
   const kept: string[] = [];
@@ -40,16 +40,16 @@ export function withoutDepths(line: string): string {
   return kept.join('');
 }
 
-/** Members of the message that say what it cost. */
-const TOLD: ReadonlySet<string> = new Set(['"usage"', '"model"', '"id"', '"stop_reason"']);
+/** Members of the message with cost facts. */
+const BILL_MEMBERS: ReadonlySet<string> = new Set(['"usage"', '"model"', '"id"', '"stop_reason"']);
 
 /**
- * Reads members of `result.message` from a line that is no JSON, as far as its brackets and quotes can be followed, and its
- * usage from its end where they cannot.
+ * Reads members of `result.message` from invalid JSON, by its brackets and quotes.
+ * Where they cannot be followed, usage is read from the end of the line.
  */
 export function salvageMessage(line: string): JsonObject {
   const found: Record<string, JsonObject[string]> = {};
-  /** The quoted key that leads to each level, from the outside in. */
+  /** The quoted key of each level, from the outside in. */
   const path: string[] = [];
   let depth = 0;
   let members = 0;
@@ -63,7 +63,7 @@ export function salvageMessage(line: string): JsonObject {
       if (depth >= 1 && line.charCodeAt(colon) === COLON) {
         const key = line.slice(i, end + 1);
         path[depth] = key;
-        if (depth === 3 && path[1] === '"result"' && path[2] === '"message"' && TOLD.has(key)) {
+        if (depth === 3 && path[1] === '"result"' && path[2] === '"message"' && BILL_MEMBERS.has(key)) {
           members++;
           const value = memberAt(line, skipSpace(line, colon + 1));
           if (value !== undefined) found[key.slice(1, -1)] = value;
@@ -76,10 +76,10 @@ export function salvageMessage(line: string): JsonObject {
   return usage === null ? found : { ...found, usage };
 }
 
-/** What stands behind the usage of a whole line: other members of the message, and the ends of all that is open. */
+/** The rest of a whole line behind its usage: other members of the message, and closing brackets. */
 const BEHIND_USAGE = /^(?:\s*,\s*"[^"\\]*"\s*:\s*(?:"[^"\\]*"|[\w.+-]+))*\s*\}\s*\}\s*\}\s*$/;
 
-/** The usage at the end of a line, or of the last part of one; null where it does not end as a line of an answer does. */
+/** Reads the usage at the end of a line, or of its last part; null for any other ending. */
 export function usageAtEnd(line: string): JsonObject[string] | null {
   const tail = line.slice(-TAIL_CHARS);
   const key = tail.lastIndexOf('"usage"');
@@ -94,14 +94,14 @@ export function usageAtEnd(line: string): JsonObject[string] | null {
 const LEADING_CUSTOM_ID = /^\uFEFF?\s*\{\s*"custom_id"\s*:\s*"([a-zA-Z0-9_-]{1,64})"/;
 
 /**
- * The `custom_id` at the beginning of a line that cannot be read as a whole (damaged, or too long to be held), so
- * that its step need not wait for ever. Null when the line does not begin with one.
+ * Reads the `custom_id` at the start of a damaged or too long line.
+ * So its step need not wait for ever. Null when the line does not begin with it.
  */
 export function salvageCustomId(head: string): string | null {
   return LEADING_CUSTOM_ID.exec(head)?.[1] ?? null;
 }
 
-/** The value at `start`; undefined where it is no JSON, or too long to be looked at. */
+/** Reads the value at `start`; undefined where it is no JSON, or too long. */
 function memberAt(text: string, start: number): JsonObject[string] | undefined {
   const value = text.slice(start, endOfValue(text, start));
   if (value.length > MEMBER_CHARS_MAX) return undefined;
@@ -112,7 +112,7 @@ function memberAt(text: string, start: number): JsonObject[string] | undefined {
   }
 }
 
-/** The index after the value at `start`, by its quotes and brackets alone. Gives up behind a value that is too long. */
+/** Returns the index after the value at `start`, by quotes and brackets alone. Gives up on a value that is too long. */
 function endOfValue(text: string, start: number): number {
   const last = Math.min(text.length, start + MEMBER_CHARS_MAX + 1);
   let depth = 0;

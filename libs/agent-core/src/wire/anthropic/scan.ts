@@ -1,21 +1,21 @@
 /**
- * Finds the raw text of `result.message.content` in a result line, in one pass and without building anything.
- * Where the text is valid JSON the span found is the one whose value `JSON.parse` would give; where it is not, the
- * pass still ends, and the parser that follows says so.
+ * Finds the raw text of `result.message.content` in a result line, in a single pass without building anything. In valid
+ * JSON the span is the value that `JSON.parse` would give. In invalid JSON the pass still ends, and the parser that
+ * follows reports it.
  */
 import { JSON_DEPTH_MAX } from '../../base/json.ts';
 
 export interface LineScan {
-  /** Index of the content's first character and the one after its last; -1 when there is no such member. */
+  /** Index of the content's first character and index after its last; -1 without the member. */
   content_start: number;
   content_end: number;
   too_deep: boolean;
 }
 
-/** Members that lead to the content, from the outside in. */
+/** Members on the way to the content, from the outside in. */
 const PATH = ['result', 'message', 'content'] as const;
 
-/** Levels of a line: those above the content, and what may be stored of it. */
+/** Levels of a line: those above the content, and the storable levels of it. */
 const DEPTH_MAX = PATH.length + JSON_DEPTH_MAX;
 
 const QUOTE = 0x22;
@@ -27,10 +27,10 @@ const CLOSE_BRACE = 0x7d;
 const OPEN_BRACKET = 0x5b;
 const CLOSE_BRACKET = 0x5d;
 
-/** Returned in place of an index when the text ends, or is no JSON. */
+/** Returned instead of an index when the text ends or is no JSON. */
 const BROKEN = -1;
 
-/** Scans one line. Linear in its length, whatever it holds. */
+/** Scans a line in time linear in its length. */
 export function scanResultLine(line: string): LineScan {
   const scan: LineScan = { content_start: -1, content_end: -1, too_deep: false };
   const start = skipSpace(line, 0);
@@ -39,7 +39,7 @@ export function scanResultLine(line: string): LineScan {
   return scan;
 }
 
-/** The texts of the elements of a JSON array, each as it stands. The text must be one, and not nested too deep to store. */
+/** Returns the raw texts of the elements of a JSON array, which must not nest too deep to store. */
 export function elementsOf(array: string): readonly string[] {
   const scan: LineScan = { content_start: -1, content_end: -1, too_deep: false };
   const elements: string[] = [];
@@ -68,7 +68,7 @@ function scanObject(line: string, i: number, level: number, scan: LineScan): num
     const valueStart = i;
     if (!isOnPath) i = skipValue(line, i, level + 1, scan);
     else {
-      // The last of several members with one name is the one that counts: forget what an earlier one held.
+      // Of members with equal names the last counts: forget the earlier value.
       scan.content_start = -1;
       scan.content_end = -1;
       const isLast = level === PATH.length - 1;

@@ -1,18 +1,18 @@
 import { isThought } from '../../model/content.ts';
 import { elementsOf } from './scan.ts';
 
-/** What a message says that held nothing but thoughts: the provider takes no empty message. */
+/** Content of a message of thinking only; the provider refuses an empty message. */
 const NOTHING_LEFT = '[{"type":"text","text":"(a thought)"}]';
 
-/** Cheap, and true for every messages array that holds thoughts. */
+/** Returns true for every messages array with thinking; cheap, with some false alarms. */
 export function mayHoldThoughts(messagesJson: string): boolean {
   // A search stops at every first letter: `k` is rare in prose, `t` is not.
   return messagesJson.includes('king"') && messagesJson.includes('thinking"');
 }
 
 /**
- * The JSON text of a messages array without the thoughts in its first `count` messages. All else stays to the character.
- * Models that bind thoughts take them after what they were made after alone, but do without the oldest.
+ * Removes thinking from the first `count` messages of a messages array. All else stays unchanged to the character.
+ * Models that bind thinking accept it only after its original prefix, but do without the oldest.
  */
 export function withoutThoughts(messagesJson: string, count: number): string {
   const messages = elementsOf(messagesJson).map((message, place) =>
@@ -21,7 +21,7 @@ export function withoutThoughts(messagesJson: string, count: number): string {
   return `[${messages.join(',')}]`;
 }
 
-/** Of `{"role":…,"content":[…]}`, as requests are put together. */
+/** Expects `{"role":…,"content":[…]}`, as requests are assembled. */
 function withoutThoughtsOf(message: string): string {
   const start = message.indexOf('[');
   const blocks = elementsOf(message.slice(start, -1));

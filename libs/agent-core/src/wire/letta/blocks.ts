@@ -1,17 +1,17 @@
 import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts';
 import { isToolUse, type ContentBlock, type ToolUseBlock } from '../../model/content.ts';
 
-/** A tool's answer, with its text taken out of the provider's form. */
+/** A tool result, with its text taken out of the provider's form. */
 export interface ReturnView {
   readonly tool_call_id: string;
   readonly status: 'success' | 'error';
   readonly text: string;
 }
 
-/** Where an image is: its data and media type, or its URL. */
+/** Source of an image: its data and media type, or its URL. */
 export type ImageSource = Readonly<Record<string, string>> & { readonly type: string };
 
-/** What one provider block is for Letta; `other` are the types that Letta has no form for. */
+/** Letta's form of a provider block; `other` has no form in Letta. */
 export type BlockForm =
   | { readonly kind: 'text'; readonly text: string }
   | { readonly kind: 'image'; readonly source: ImageSource }
@@ -28,7 +28,7 @@ function stringOf(block: JsonObject, field: string): string | null {
 }
 
 /**
- * Reads a block without trusting it: one of a known type that lacks what the type must have is `other`.
+ * Reads an untrusted block; a known type without its required members is `other`.
  * Calls are read from the whole content with `toolUsesOf`.
  */
 export function formOf(block: ContentBlock): BlockForm {
@@ -78,7 +78,7 @@ function returnOf(block: ContentBlock): ReturnView | null {
   };
 }
 
-/** The text of a result; parts that are no text stand as their JSON. */
+/** Returns the text of a result; parts other than text become their JSON. */
 function textOf(content: Json | undefined): string {
   if (content === undefined || content === null) return '';
   if (typeof content === 'string') return content;
@@ -91,12 +91,12 @@ function textOf(content: Json | undefined): string {
     .join('\n');
 }
 
-/** The arguments of a call as Letta's clients read them: JSON text. */
+/** Writes the arguments of a call as Letta's clients expect: JSON text. */
 export function argumentsOf(use: ToolUseBlock): string {
   return JSON.stringify(use.input ?? {});
 }
 
-/** The tool results of a row, in order. */
+/** Returns the tool results of a row, in order. */
 export function returnsOf(content: readonly ContentBlock[]): readonly ReturnView[] {
   return content.map(formOf).flatMap((form) => (form.kind === 'return' ? [form.value] : []));
 }

@@ -4,7 +4,7 @@ import { argumentsOf, formOf, returnsOf, type ImageSource } from './blocks.ts';
 import type { StoredMessage, ToolNames } from './stored-message.ts';
 import { packToolReturn } from './tool-return.ts';
 
-/** A part of an internal message's content. */
+/** A content part of an internal message. */
 export type InternalContentPart =
   | { readonly type: 'text'; readonly text: string }
   | { readonly type: 'image'; readonly source: ImageSource }
@@ -17,13 +17,13 @@ export type InternalContentPart =
   | { readonly type: 'redacted_reasoning'; readonly data: string }
   | { readonly type: 'omitted_reasoning'; readonly signature: string | null };
 
-/** A message as `batches.messages.list` answers it; every key is always there. */
+/** A message of `batches.messages.list`; every key is always present. */
 export interface InternalMessage {
   readonly id: string;
   readonly role: 'assistant' | 'user' | 'tool' | 'system';
   readonly agent_id: string;
   readonly content: readonly InternalContentPart[];
-  /** Blocks that Letta has no part for, as the provider sent them. Not in Letta. */
+  /** Blocks without a part in Letta, as the provider sent them. Not in Letta. */
   readonly provider_content: readonly ContentBlock[];
   readonly tool_calls:
     | readonly {
@@ -41,7 +41,7 @@ export interface InternalMessage {
     readonly stderr: null;
   }[];
   readonly name: string | null;
-  /** One request of a batch: the run, so that input and answers of a request have the same. */
+  /** A request of a batch: the run id, common to a request's input and answers. */
   readonly batch_item_id: string | null;
   readonly model: string | null;
   readonly created_at: string;
@@ -62,11 +62,11 @@ export interface InternalMessage {
 }
 
 /**
- * A stored row in Letta's internal form. A row is one message, so that ids stay unique and a page can be cut at any
- * row: the results of parallel calls are one message of role `tool` whose `tool_returns` holds them all and whose
- * `tool_call_id` and `name` are those of the first. Ids of calls are the provider's.
- *
- * `toolNames` names the tools of the calls that a `tool` message answers; without it their `name` is null.
+ * Converts a stored row to Letta's internal form.
+ * A row is one message, so that ids stay unique and a page can end at any row. The results of parallel calls are a
+ * message of role `tool` with all `tool_returns`; its `tool_call_id` and `name` are the first call's. Call ids are the
+ * provider's.
+ * `toolNames` names the tools that a `tool` message answers; without it `name` is null.
  */
 export function toInternalMessage(message: StoredMessage, toolNames: ToolNames = new Map()): InternalMessage {
   const calls = message.role === 'assistant' ? toolUsesOf(message.content) : [];
@@ -117,7 +117,7 @@ export function toInternalMessage(message: StoredMessage, toolNames: ToolNames =
   };
 }
 
-/** Results stand in the content as well, packaged, as in Letta; calls have their own field. */
+/** Results also stand in the content, packaged, as in Letta; calls have their own field. */
 function contentParts(message: StoredMessage): readonly InternalContentPart[] {
   return message.content.flatMap((block): readonly InternalContentPart[] => {
     const form = formOf(block);

@@ -1,24 +1,24 @@
 import type { StepKey } from '../../base/ids.ts';
 import type { ContentBlock } from '../../model/content.ts';
 
-/** A row of a conversation, as the store keeps it. Content is the provider's own, untouched. */
+/** A stored row of a conversation. Content is the provider's own, unchanged. */
 export interface StoredMessage {
   readonly conversation_id: string;
   readonly seq: number;
   readonly agent_id: string;
   readonly run_id: string | null;
-  /** The step whose answer this is, or whose tool results; null for input. */
+  /** The step of this answer or of these tool results; null for input. */
   readonly step: StepKey | null;
   readonly role: 'user' | 'assistant' | 'system';
   readonly content: readonly ContentBlock[];
-  /** The provider's name of the model that answered. */
+  /** The provider's name of the answering model. */
   readonly model: string | null;
-  /** Uuid that the sender gave a message of his own. */
+  /** Uuid that the sender gave a message. */
   readonly otid: string | null;
   readonly name: string | null;
   /** ISO 8601. */
   readonly created_at: string;
 }
 
-/** Names of the tools that were called, by tool use id. Rows of tool results do not name them. */
+/** Names of the called tools, by tool use id. Rows of tool results do not name them. */
 export type ToolNames = ReadonlyMap<string, string>;

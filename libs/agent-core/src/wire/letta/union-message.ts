@@ -12,12 +12,12 @@ import {
 import type { StoredMessage, ToolNames } from './stored-message.ts';
 import { toLettaDate } from './tool-return.ts';
 
-/** What all messages of the union have. */
+/** Members of all messages of the union. */
 interface Common {
   readonly id: string;
   readonly date: string;
   readonly name: string | null;
-  /** Unique among the items of one stored message, unlike `id`. */
+  /** Unique among the items of a stored message, unlike `id`. */
   readonly otid: string;
   readonly sender_id: null;
   readonly step_id: string | null;
@@ -79,33 +79,42 @@ type Body =
       readonly tool_returns: readonly ToolReturnItem[];
     });
 
-/** A message as `agents.messages.list` and `runs.messages.list` answer it, told apart by `message_type`. */
+/** A message of `agents.messages.list` and `runs.messages.list`, told apart by `message_type`. */
 export type LettaMessage = Common & Body;
 
 export interface UnionOptions {
-  /** Shows a call of the tool that speaks to the user as what it says, and leaves its result out. Default true, as in Letta. */
+  /**
+   * Shows a call of the tool that speaks to the user as its text, and hides its result.
+   * Default: true, as in Letta.
+   */
   readonly use_assistant_message?: boolean;
-  /** That tool; default `send_message`. */
+  /**
+   * That tool.
+   * Default: `send_message`.
+   */
   readonly assistant_message_tool_name?: string;
-  /** Its argument that holds what is said; default `message`. */
+  /**
+   * Its argument with the text.
+   * Default: `message`.
+   */
   readonly assistant_message_tool_kwarg?: string;
-  /** Names of the tools that a row of results answers; needed to know results of the tool that speaks. */
+  /** Names of the tools answered by a row of results, to recognise results of the tool that speaks. */
   readonly tool_names?: ToolNames;
 }
 
-/** The tool that speaks to the user, and its argument that says what. */
+/** The tool that speaks to the user, and its argument with the text. */
 interface Speaker {
   readonly tool: string;
   readonly argument: string;
 }
-/** Items of a message that have an otid of their own: seven bits of its uuid. */
+/** Items of a message with an otid of their own: seven bits of its uuid. */
 const ITEM_MAX = 127;
 
 /**
- * Expands a stored row into the messages that Letta's clients know, all with the row's id: thinking and text in
- * their order, then the calls, all in one message. Blocks that Letta has no form for are left out, and an empty text
- * is shown only where there is nothing else, so that a row with content never vanishes from a page; the one row
- * that may is an answer to nothing but the tool that speaks. Items beyond the 128th share the last otid.
+ * Expands a stored row into Letta's messages, all with the row's id.
+ * Thinking and text come in order, then a message of all calls. Blocks without a form in Letta are left out. An empty
+ * text is shown only where it is alone, so that a row with content never vanishes. The exception is an answer to the
+ * speaking tool alone. Items beyond the 128th share the last otid.
  */
 export function toLettaMessages(message: StoredMessage, options: UnionOptions = {}): readonly LettaMessage[] {
   const toolNames = options.tool_names ?? new Map<string, string>();
@@ -129,7 +138,7 @@ export function toLettaMessages(message: StoredMessage, options: UnionOptions = 
   }));
 }
 
-/** Null where a call of it is shown as any other. */
+/** Returns the speaking tool; null where its calls are shown as any other. */
 function speakerOf(options: UnionOptions): Speaker | null {
   if (options.use_assistant_message === false) return null;
   const { assistant_message_tool_name: tool, assistant_message_tool_kwarg: argument } = options;
@@ -239,7 +248,7 @@ function shownBeforeCalls(form: BlockForm): readonly Body[] {
   }
 }
 
-/** What a call of the tool that speaks says; null for every other call, and for one that says nothing. */
+/** Returns the text of a call of the speaking tool; null for every other call and for an empty text. */
 function spokenText(use: ToolUseBlock, { tool, argument }: Speaker): string | null {
   if (use.name !== tool || !isJsonObject(use.input)) return null;
   const text = use.input[argument];
