@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { z } from 'zod';
 import { ISSUES_MAX, listOf, recordOf } from '../../src/base/bounded.ts';
 
-/** Counts the items that are read. */
+/** Counts the items read. */
 function counted() {
   let read = 0;
   const item = z.unknown().superRefine((value, context) => {
@@ -12,7 +12,7 @@ function counted() {
   return { item, read: () => read };
 }
 
-test('a list reads like any other', () => {
+test('a list within the limit reads as usual', () => {
   const list = listOf(
     z.string().transform((text) => text.length),
     3,
@@ -36,14 +36,14 @@ test('a list reads like any other', () => {
   });
 });
 
-test('nothing of a list that is too long is read', () => {
+test('a list that is too long is not read at all', () => {
   const { item, read } = counted();
   const { error } = listOf(item, 1_000).min(1).nullish().safeParse(Array(1_001).fill('x'));
   expect(error?.issues).toMatchObject([{ code: 'too_big', maximum: 1_000, path: [] }]);
   expect(read()).toBe(0);
 });
 
-test('what is wrong with a list is read until there is enough of it', () => {
+test('a list is read until it has enough issues', () => {
   const { item, read } = counted();
   const list = listOf(item, 1_000_000);
   const { error } = list.safeParse([...Array(500).fill(1), ...Array(999_000).fill('x')]);
@@ -70,7 +70,7 @@ test('an item that takes time is a mistake of the schema', () => {
   expect(() => list.safeParse(['a'])).toThrow(z.core.$ZodAsyncError);
 });
 
-test('nothing of an object with too many entries is read', () => {
+test('an object with too many entries is not read at all', () => {
   const { item, read } = counted();
   const record = recordOf(item, 2);
   expect(record.parse({ a: 1, b: 2 })).toEqual({ a: 1, b: 2 });

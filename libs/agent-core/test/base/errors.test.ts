@@ -21,7 +21,7 @@ describe('the catalogue', () => {
 });
 
 describe('NightshiftError', () => {
-  test('carries its code, its fields and, for the log alone, its cause', () => {
+  test('carries its code, its fields and, for the log only, its cause', () => {
     const cause = new Error('connection reset');
     const fields = [{ path: '/requests/0', message: 'is missing' }];
     const error = new NightshiftError('validation_failed', 'One field is wrong.', { fields, cause });

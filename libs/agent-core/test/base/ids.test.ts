@@ -27,7 +27,7 @@ const stepKey = fc.record({
 const nonce = fc.stringMatching(/^[a-z0-9]{6,16}$/);
 
 describe('numbers in the low bits of a uuid', () => {
-  test('a cleared uuid is a uuid with that many zeros and nothing else changed', () => {
+  test('clearing zeroes exactly that many bits of a uuid', () => {
     fc.assert(
       fc.property(uuid, fc.integer({ min: 0, max: 32 }), (id, bits) => {
         const cleared = clearLowBits(id, bits);
@@ -47,7 +47,7 @@ describe('numbers in the low bits of a uuid', () => {
     );
   });
 
-  test('a message is read back from its uuid, whatever item of it is meant', () => {
+  test('a message is read back from the uuid of any of its items', () => {
     fc.assert(
       fc.property(
         conversationId,
@@ -85,7 +85,7 @@ describe('numbers in the low bits of a uuid', () => {
 });
 
 describe('custom_id', () => {
-  test('is read back, and is what the provider allows', () => {
+  test('is read back, and is valid for the provider', () => {
     fc.assert(
       fc.property(nonce, stepKey, (own, key) => {
         const customId = toCustomId(own, key);
@@ -102,7 +102,7 @@ describe('custom_id', () => {
     ).toHaveLength(53);
   });
 
-  test('names the step, the attempt and the submission that it was sent with', () => {
+  test('names the step, the attempt and its submission', () => {
     const key = { run_id: '019a1b2c-3d4e-7f60-8a1b-2c3d4e000000', number: 258, attempt: 7 };
     expect(toCustomId('abc123', key)).toBe('abc123-019a1b2c3d4e7f608a1b2c3d4e010200-7');
   });
@@ -110,13 +110,13 @@ describe('custom_id', () => {
   const hex = '019a1b2c3d4e7f608a1b2c3d4e000100';
   test.each([
     ['is empty', ''],
-    ['is somebody else’s', 'request-1'],
+    ['is not ours', 'request-1'],
     ['has a short nonce', `abc12-${hex}-1`],
     ['has a long nonce', `${'a'.repeat(17)}-${hex}-1`],
     ['has an upper-case nonce', `ABC123-${hex}-1`],
     ['has no attempt', `abc123-${hex}`],
     ['has an attempt of four digits', `abc123-${hex}-1000`],
-    ['has an attempt beyond what a byte holds', `abc123-${hex}-256`],
+    ['has an attempt beyond a byte', `abc123-${hex}-256`],
     ['has an attempt with a leading zero', `abc123-${hex}-01`],
     ['carries the attempt twice', 'abc123-019a1b2c3d4e7f608a1b2c3d4e000101-1'],
     ['holds no uuid', 'abc123-019a1b2c3d4e0f608a1b2c3d4e000100-1'],

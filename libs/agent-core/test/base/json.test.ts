@@ -9,13 +9,13 @@ import {
   toStorableText,
 } from '../../src/base/json.ts';
 
-/** The escapes of a JSON text that Postgres' `json` functions refuse, found by reading it escape by escape. */
+/** Finds the escapes of a JSON text that Postgres' `json` functions refuse, escape by escape. */
 function refusedEscapes(jsonText: string): readonly string[] {
   const escapes = jsonText.match(/\\(?:u[0-9a-fA-F]{4}|[^u])/g) ?? [];
   return escapes.filter((escape) => /^\\u(?:0000|[dD][89a-fA-F])/.test(escape));
 }
 
-/** Strings with everything that JSON text can trip over. */
+/** Strings with every difficulty of JSON text. */
 const oddString = fc
   .array(
     fc.constantFrom('a', '"', '\\', '\\u0000', '\u0000', '\ud800', '\udc00', '😀', '\n', '[', '{', 'u0000'),
@@ -53,8 +53,8 @@ function valuesOf(value: unknown): number {
   return members.length === 0 ? 2 : members.reduce((sum: number, member) => sum + valuesOf(member), 1);
 }
 
-describe('content at rest', () => {
-  test('comes back as it came, to the character', () => {
+describe('stored content', () => {
+  test('comes back unchanged to the character', () => {
     fc.assert(
       fc.property(contentText, (text) => {
         expect(fromStorable(toStorable(text))).toBe(text);
@@ -62,7 +62,7 @@ describe('content at rest', () => {
     );
   });
 
-  test('is JSON without an escaped NUL or surrogate, which Postgres refuses to take apart', () => {
+  test('is JSON without an escaped NUL or surrogate, which Postgres cannot process', () => {
     fc.assert(
       fc.property(contentText, (text) => {
         const stored = toStorable(text);
@@ -93,7 +93,7 @@ describe('content at rest', () => {
 describe('measureJson', () => {
   const NO_END = { depth: 1_000, values: 1_000_000 };
 
-  test('agrees with the value that the text stands for, but that it counts an empty list or object twice', () => {
+  test('agrees with the parsed value, except that an empty list or object counts twice', () => {
     fc.assert(
       fc.property(fc.oneof(fc.jsonValue(), oddString), (value) => {
         const expected = { depth: depthOf(value), values: valuesOf(value) };
@@ -116,7 +116,7 @@ describe('measureJson', () => {
     expect(measureJson(text, NO_END)).toEqual({ depth, values });
   });
 
-  test('stops past either bound, so a hostile text is never followed to its end', () => {
+  test('stops past either bound, so a hostile text is never read to its end', () => {
     expect(measureJson('['.repeat(1_000_000), { depth: 4, values: 100 })).toEqual({ depth: 5, values: 6 });
     for (const text of ['['.repeat(1_000_000), '{},'.repeat(1_000_000), ','.repeat(1_000_000)])
       expect(measureJson(text, { depth: 1_000, values: 100 }).values).toBe(101);
@@ -140,7 +140,7 @@ describe('pointerTo', () => {
   });
 });
 
-test('text at rest holds no NUL and no lone surrogate, and loses nothing else', () => {
+test('stored text holds no NUL and no lone surrogate, and loses nothing else', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'binary' }), oddString, (text, odd) => {
       for (const given of [text, odd]) {

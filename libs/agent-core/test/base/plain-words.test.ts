@@ -9,6 +9,6 @@ test.each([
   [z.string(), null, 'Invalid input: expected string, received null'],
   [z.string('must be a name'), undefined, 'must be a name'],
   [z.string().min(2), 'a', 'Too small: expected string to have >=2 characters'],
-])('what Zod says is told without its own words (%#)', (schema, value, told) => {
+])('Zod’s messages are told without its jargon (%#)', (schema, value, told) => {
   expect(schema.safeParse(value).error?.issues.map(({ message }) => inPlainWords(message))).toEqual([told]);
 });

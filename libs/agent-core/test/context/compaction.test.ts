@@ -10,8 +10,9 @@ import { SLIDING_WINDOW_DEFAULT, STATIC_BUFFER_DEFAULT } from '../../src/model/c
 import type { ContentBlock } from '../../src/model/content.ts';
 
 /**
- * A conversation in letters: `u` user, `a` assistant in words, `t` an assistant that calls a tool, `r` its result,
- * `T` and `p` the same with thoughts and a paused turn with an open server tool, `q` the rest of it.
+ * Makes a conversation from letters.
+ * `u` user, `a` assistant text, `t` tool call, `r` its result, `T` and `p` the same with thinking and a paused turn
+ * with an open server tool, `q` the rest of it.
  */
 function conversation(letters: string, tokens = 100): readonly ContextMessage[] {
   let call = 0;
@@ -56,7 +57,7 @@ function plan(
   );
 }
 
-describe('where a conversation may be cut', () => {
+describe('the safe cuts of a conversation', () => {
   test.each<[string, readonly number[]]>([
     ['', []],
     ['u', []],
@@ -68,7 +69,7 @@ describe('where a conversation may be cut', () => {
     expect(safeCuts(conversation(letters))).toEqual(cuts);
   });
 
-  test('no cut separates what belongs together, in any conversation', () => {
+  test('no cut separates a result from its call, in any conversation', () => {
     const part = fc.constantFrom('ua', 'utra', 'utrtra', 'uTra', 'upqa', 'u', 'utr');
     fc.assert(
       fc.property(fc.array(part, { maxLength: 6 }), (parts) => {
@@ -85,7 +86,7 @@ describe('where a conversation may be cut', () => {
 });
 
 describe('the static buffer', () => {
-  test('keeps up to ten messages, and then the last four from where a turn begins', () => {
+  test('keeps up to ten messages, then the last four from the start of a turn', () => {
     expect(plan('uauauauaua', STATIC_BUFFER_DEFAULT)).toBeNull();
     expect(plan('uauauauauau', STATIC_BUFFER_DEFAULT)).toEqual({
       to_seq: 17,
@@ -97,7 +98,7 @@ describe('the static buffer', () => {
     expect(plan('uautrtrtrtr', STATIC_BUFFER_DEFAULT)).toMatchObject({ to_seq: 16 });
   });
 
-  test('keeps more than four where nothing later can be cut', () => {
+  test('keeps more than four where no later cut is safe', () => {
     const many = conversation('uauauaut');
     const results = Array.from({ length: 5 }, (_, index): ContextMessage => ({
       seq: 18 + index,
@@ -118,21 +119,21 @@ describe('the static buffer', () => {
 });
 
 describe('the sliding window', () => {
-  test('rests until nine tenths of the window are full', () => {
+  test('waits until nine tenths of the window are full', () => {
     expect(plan('uaua', SLIDING_WINDOW_DEFAULT, { window_tokens: 2_000 })).toBeNull();
     expect(plan('uaua', SLIDING_WINDOW_DEFAULT, { window_tokens: 1_500 })).toMatchObject({
       to_seq: 11,
     });
   });
 
-  test('then lets go of three tenths, to where a turn begins', () => {
+  test('then evicts three tenths, up to the start of a turn', () => {
     expect(plan('uauauauaua', SLIDING_WINDOW_DEFAULT, { window_tokens: 2_100 })).toMatchObject({
       to_seq: 13,
       tokens_after: 1_650,
     });
   });
 
-  test('lets go of no more for the thoughts of later steps, and counts what is kept as it is sent then', () => {
+  test('evicts no more for the thinking of later steps, and counts kept messages as they are sent then', () => {
     const messages = conversation(`${'ua'.repeat(10)}u${'Tr'.repeat(10)}`).map((message) =>
       JSON.stringify(message.content).includes('"thinking"') ? { ...message, tokens_kept: 40 } : message,
     );
@@ -143,13 +144,13 @@ describe('the sliding window', () => {
     });
   });
 
-  test('lets go of more where that is not enough', () => {
+  test('evicts more where that is not enough', () => {
     expect(plan('uauauauaua', SLIDING_WINDOW_DEFAULT, { window_tokens: 1_500 })).toMatchObject({
       to_seq: 17,
     });
   });
 
-  test('leaves nothing but the summary in the middle of a long step, when all else fails', () => {
+  test('keeps only the summary in the middle of a long step, as the last resort', () => {
     const rest = { window_tokens: 1_400, tokens: 300 };
     expect(plan('utrtr', SLIDING_WINDOW_DEFAULT, rest)).toMatchObject({
       to_seq: 14,
@@ -157,12 +158,12 @@ describe('the sliding window', () => {
     });
   });
 
-  test('never lets go of what somebody has just asked', () => {
+  test('never evicts the latest question', () => {
     expect(plan('u', SLIDING_WINDOW_DEFAULT, { window_tokens: 1_200 })).toBeNull();
     expect(plan('au', SLIDING_WINDOW_DEFAULT, { window_tokens: 1_300 })).toMatchObject({ to_seq: 10 });
   });
 
-  test('takes what helps most where nothing fits, and nothing where nothing helps', () => {
+  test('takes the best cut where none fits, and none where none helps', () => {
     expect(plan('uaua', SLIDING_WINDOW_DEFAULT, { window_tokens: 900 })).toMatchObject({ to_seq: 12 });
     expect(plan('uaua', SLIDING_WINDOW_DEFAULT, { window_tokens: 900, summary_tokens: 900 })).toBeNull();
     expect(plan('', SLIDING_WINDOW_DEFAULT, { window_tokens: 900 })).toBeNull();
@@ -173,7 +174,7 @@ describe('a prompt that the provider refused as too long', () => {
   const refused = (letters: string, rest: object = {}) =>
     plan(letters, SLIDING_WINDOW_DEFAULT, { fixed_tokens: 0, is_refused: true, ...rest });
 
-  test('comes to half of its estimate, however roomy the window is', () => {
+  test('shrinks to half of its estimate, however large the window is', () => {
     expect(plan('uauau', SLIDING_WINDOW_DEFAULT, { fixed_tokens: 0 })).toBeNull();
     expect(refused('uauau')).toMatchObject({ to_seq: 13, tokens_after: 150 });
   });
@@ -190,7 +191,7 @@ test('without a policy nothing is compacted', () => {
   expect(plan('uauauauauauaua', { mode: 'none' }, { window_tokens: 1_200 })).toBeNull();
 });
 
-test('a plan ends where a conversation may be cut, or takes all of one that ends with results', () => {
+test('a plan ends at a safe cut, or takes a whole conversation that ends with results', () => {
   const part = fc.constantFrom('ua', 'utra', 'utrtra', 'uTra', 'upqa', 'u', 'utr');
   fc.assert(
     fc.property(

@@ -10,7 +10,7 @@ import {
 import { SLIDING_WINDOW_DEFAULT, STATIC_BUFFER_DEFAULT } from '../../src/model/compaction-policy.ts';
 import type { TokenCalibration } from '../../src/context/tokens.ts';
 
-/** A byte is a token: figures can be read off. */
+/** A token is a byte, so that figures can be read off. */
 const BYTES: TokenCalibration = { bytes_per_token: 1, samples: 50 };
 const WINDOW: ContextLimits = { window_tokens: 10_000, compaction: SLIDING_WINDOW_DEFAULT };
 
@@ -37,7 +37,7 @@ const fit = (sizes: readonly number[], rest: Partial<RequestFacts> = {}, limits 
   fitRequest(facts(sizes, rest), limits, BYTES);
 
 describe('a request', () => {
-  test('that fits is sent as it is', () => {
+  test('that fits is sent unchanged', () => {
     expect(fit([1_000, 1_000, 1_000])).toEqual({ kind: 'fits', max_tokens: 2_000 });
   });
 
@@ -50,17 +50,17 @@ describe('a request', () => {
     expect(fit([3_000, 3_000, 1_500], { has_tools: true }).kind).toBe('compact');
   });
 
-  test('with nothing to let go gets a shorter answer, or ends its run', () => {
+  test('without messages to evict gets a shorter answer, or ends its run', () => {
     expect(fit([7_900])).toEqual({ kind: 'fits', max_tokens: 1_100 });
     expect(fit([8_200], { max_tokens: 800 })).toEqual({ kind: 'fits', max_tokens: 800 });
     expect(fit([8_200])).toMatchObject({ kind: 'overflow' });
   });
 
-  test('that would not fit after a summary either ends its run, and no summary is paid', () => {
+  test('that would not fit after a summary either ends its run without paying for a summary', () => {
     expect(fit([3_000, 3_000, 9_500]).kind).toBe('overflow');
   });
 
-  test('counts the summary that it shows no more once that is to be replaced', () => {
+  test('does not count the shown summary once it is to be replaced', () => {
     const summarised = {
       fixed_bytes: 4_000,
       replaced_bytes: 2_000,
@@ -74,7 +74,7 @@ describe('a request', () => {
     });
   });
 
-  test('counts the thoughts of messages that are kept only where they go back behind a summary', () => {
+  test('counts the thinking of kept messages only where it is sent behind a summary', () => {
     const thought = { type: 'thinking', thinking: 'x'.repeat(3_000), signature: 's' };
     const messages = facts([2_000, 1_000, 1_000, 1_000, 1_000]).messages.map((message) =>
       message.seq === 4 ? { ...message, content: [thought, ...message.content] } : message,
@@ -88,14 +88,14 @@ describe('a request', () => {
     expect(after(false)).toEqual([2, 1_000 + 500 + 3_000 + block]);
   });
 
-  test('beyond the trigger that would not fit after a summary is sent while it fits as it is', () => {
+  test('beyond the trigger that would not fit after a summary is sent while it fits unchanged', () => {
     expect(fit([100, 100, 7_800], { summary_tokens: 3_000, max_tokens: 800 })).toEqual({
       kind: 'fits',
       max_tokens: 800,
     });
   });
 
-  test('that the provider refused as too long is compacted, or ends its run, and is never sent as it is', () => {
+  test('that the provider refused as too long is compacted, or ends its run, and is never sent unchanged', () => {
     expect(fit([1_000, 1_000, 1_000], { is_refused: true })).toMatchObject({
       kind: 'compact',
       plan: { to_seq: 2 },
@@ -116,7 +116,7 @@ describe('a request', () => {
   });
 });
 
-test('whatever is not sent as it is has been seen to be tight', () => {
+test('every request that is changed is tight', () => {
   const size = fc.integer({ min: 30, max: 4_000 });
   const mode = fc.constantFrom(SLIDING_WINDOW_DEFAULT, STATIC_BUFFER_DEFAULT, { mode: 'none' as const });
   fc.assert(
@@ -143,7 +143,7 @@ test('whatever is not sent as it is has been seen to be tight', () => {
   );
 });
 
-test('pictures count by what the provider makes of them', () => {
+test('images count by their tokens at the provider', () => {
   const size = { bytes: 1_000, images: 0, has_tools: false, messages_max: 1, max_tokens: 100 };
   expect(isTight(size, WINDOW, BYTES)).toBe(false);
   expect(isTight({ ...size, images: 6 }, WINDOW, BYTES)).toBe(true);

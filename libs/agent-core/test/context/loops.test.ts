@@ -10,7 +10,7 @@ import {
   type LoopPolicy,
 } from '../../src/context/loops.ts';
 
-/** Judges steps as the store does: each is added to the prints of those before it. */
+/** Judges steps as the store does: each is added to the earlier prints. */
 function detectLoop(steps: readonly (readonly LoopCall[])[], policy?: LoopPolicy) {
   return detectLoopIn(
     steps.reduce((prints, calls) => withStep(prints, calls), NO_STEPS),
@@ -25,7 +25,7 @@ const call = (tool_name: string, result: string | null = 'same', rest: Partial<L
   is_error: false,
   ...rest,
 });
-/** Steps of one call each, by the letters of their tools. */
+/** Makes steps of a single call each, by the letters of their tools. */
 const steps = (letters: string): readonly (readonly LoopCall[])[] =>
   [...letters].map((letter) => [call(letter)]);
 
@@ -48,7 +48,7 @@ describe('a loop', () => {
     ).toBeNull();
   });
 
-  test('is over with the first step that is another', () => {
+  test('is over with the first different step', () => {
     expect(detectLoop(steps('aaaaaab'))).toBeNull();
     expect(detectLoop([])).toBeNull();
   });
@@ -59,7 +59,7 @@ describe('a loop', () => {
     expect(detectLoop([both, both, both, both, [call('a')]])).toBeNull();
   });
 
-  test('is not looked for where the policy says so (B134)', () => {
+  test('is not detected where the policy turns it off', () => {
     expect(
       detectLoop(steps('aaaaaaaaaa'), { repeats_max: 0, cycle_len_max: 4, stalled_steps_max: 0 }),
     ).toBeNull();
@@ -67,7 +67,7 @@ describe('a loop', () => {
 });
 
 describe('a call', () => {
-  test('is the same whatever the order of its arguments and the space around them (B137)', () => {
+  test('is the same whatever the order of its arguments and the space around them', () => {
     const one = call('a', ' ok\n', { input: { x: 1, y: { p: ' q ', r: [1, { b: 1, a: 2 }] } } });
     const other = call('a', 'ok', { input: { y: { r: [1, { a: 2, b: 1 }], p: 'q' }, x: 1 } });
     expect(callFingerprint(one)).toBe(callFingerprint(other));
@@ -86,7 +86,7 @@ describe('a call', () => {
     );
   });
 
-  test('is another with another tool, argument, result or end', () => {
+  test('differs by tool, argument, result or end', () => {
     const different = [
       call('a'),
       call('b'),
@@ -123,13 +123,13 @@ describe('a stall', () => {
     });
   });
 
-  test('is a row of results that were seen before, whatever was asked', () => {
+  test('is a row of known results, whatever the arguments', () => {
     const asked = (number: number) => [call('search', 'No results found.', { input: { number } })];
     expect(detectLoop([asked(1), asked(2), asked(3)], policy)).toBeNull();
     expect(detectLoop([asked(1), asked(2), asked(3), asked(4)], policy)).toEqual({ kind: 'stall', steps: 3 });
   });
 
-  test('is no row of calls that each change something else, whatever they say', () => {
+  test('is no row of calls with different effects, whatever their results', () => {
     const sent = (number: number) => [call('send', 'ok', { input: { number }, acts: true })];
     expect(detectLoop([1, 2, 3, 4, 5, 6].map(sent), policy)).toBeNull();
     expect(detectLoop([1, 2, 1, 2, 1].map(sent), policy)).toEqual({ kind: 'stall', steps: 3 });
@@ -141,12 +141,12 @@ describe('a stall', () => {
     expect(detectLoop([failing(1), failing(2), [...failing(3), call('b', 'new')]], policy)).toBeNull();
   });
 
-  test('is not looked for where the policy says so (B134)', () => {
+  test('is not detected where the policy turns it off', () => {
     expect(detectLoop([1, 2, 3, 4, 5].map(failing), { ...policy, stalled_steps_max: 0 })).toBeNull();
   });
 });
 
-test('prints are kept with runs, so they are the same in every release', () => {
+test('prints are stored with runs, so they are the same in every release', () => {
   const looked = call('look_up', ' paid\n', {
     input: { customer: ' c-1 ', depth: 2, tags: ['a', null, { z: 1.5, b: true }] },
   });
@@ -158,7 +158,7 @@ test('prints are kept with runs, so they are the same in every release', () => {
   });
 });
 
-test('what is kept of the steps is bounded, however long the run', () => {
+test('the stored prints are bounded, however long the run', () => {
   const many = Array.from({ length: 200 }, (_, number) => [
     call('a', `result ${number}`, { input: { number } }),
   ]);

@@ -51,8 +51,8 @@ const messages: readonly TranscriptMessage[] = [
   { role: 'assistant', content: [{ type: 'web_search_tool_result', tool_use_id: '3' }, { type: 'text' }] },
 ];
 
-describe('the request of a summary', () => {
-  test('shows what was said and done, without thoughts', () => {
+describe('a summary request', () => {
+  test('shows texts and calls, without thinking', () => {
     expect(promptOf(messages)).toBe(
       '<transcript>\n' +
         [
@@ -73,19 +73,19 @@ describe('the request of a summary', () => {
     );
   });
 
-  test('gives the summary of what came before along (B82)', () => {
+  test('includes the earlier summary', () => {
     expect(promptOf([], 'They like tea.')).toBe(
       '<earlier_summary>\nThey like tea.\n</earlier_summary>\n\n<transcript>\n\n</transcript>',
     );
   });
 
-  test('is the same whenever it is made, and asks for what the limits say', () => {
+  test('never changes, and asks for the length of its limits', () => {
     expect(summaryRequest(messages, 'x')).toEqual(summaryRequest(messages, 'x'));
     expect(summaryRequest(messages, null).system).toMatch(/in at most 1024 words\.$/);
     expect(summaryRequest(messages, null).system).toContain('summary');
   });
 
-  test('asks for less where the window is small, and has room for it and for thoughts that cannot be helped', () => {
+  test('asks for less where the window is small, and has room for it and for unavoidable thinking', () => {
     const { system } = summaryRequest(messages, null, summaryLimits(4_400));
     expect(system).toMatch(/in at most 275 words\.$/);
     expect(summaryMaxTokens('claude-haiku-4-5', 0)).toBe(2_048);
@@ -93,7 +93,7 @@ describe('the request of a summary', () => {
     expect(summaryMaxTokens('claude-opus-5-5', 1)).toBe(2 * (2_048 + 8_192));
   });
 
-  test('is worth the effort that its agent is worth, and has no other setting of it', () => {
+  test('has the effort of its agent, and no other setting of it', () => {
     const thinking = { type: 'adaptive' };
     const format = { type: 'json_schema', schema: {} };
     expect(summaryExtra({ thinking, output_config: { effort: 'low', format } })).toEqual({
@@ -156,7 +156,7 @@ describe('the request of a summary', () => {
     expect(JSON.stringify(whole)).toContain(`[… ${text.length + 6 - 200_000} characters left out …]`);
   });
 
-  test('a transcript cannot end itself, and half a character is whole', () => {
+  test('a transcript cannot close its element, and lone surrogates are replaced', () => {
     const text = promptOf([{ role: 'user', content: [{ type: 'text', text: '</transcript> \ud800' }] }]);
     expect(text).toBe('<transcript>\nuser: <\\/transcript> \ufffd\n</transcript>');
     expect(promptOf([], '</earlier_summary>')).toContain('<\\/earlier_summary>');
@@ -173,7 +173,7 @@ describe('a summary', () => {
     expect(summaryOf([{ type: 'text', text: 'x'.repeat(60_000) }])).toHaveLength(50_000);
   });
 
-  test('stands before the conversation as a system alert that counts what is hidden', () => {
+  test('stands before the conversation as a system alert that counts hidden messages', () => {
     const { role, content } = JSON.parse(summaryMessage('They like tea.', 12)) as {
       role: string;
       content: { type: string; text: string }[];
@@ -192,7 +192,7 @@ test.each([
   ['a step that stays as it is', 100, 0, 50, 100],
   ['a summary where the run has no cap', 100, 10_240, Infinity, 10_240],
   ['a summary that the cap leaves room for in part', 100, 10_240, 6_000, 6_000],
-  ['a summary for which the cap is too small, whose run ends for that', 100, 10_240, 900, 2_048],
+  ['a summary without room under the cap, whose run ends for that', 100, 10_240, 900, 2_048],
   ['answers that are longer than a summary', 16_000, 10_240, Infinity, 16_000],
 ])('reserves for %s', (_what, maxTokens, summaryMax, room, reserved) => {
   expect(tokensToReserve(maxTokens, summaryMax, room)).toBe(reserved);

@@ -9,13 +9,13 @@ import {
 import { fitsWindow, type WindowFacts } from '../../src/context/window.ts';
 
 describe('the estimate of tokens', () => {
-  test('is bytes by the bytes of a token, rounded up', () => {
+  test('is the bytes divided by the bytes per token, rounded up', () => {
     expect(estimateTokens(0)).toBe(0);
     expect(estimateTokens(10)).toBe(4);
     expect(estimateTokens(10, { bytes_per_token: 4, samples: 1 })).toBe(3);
   });
 
-  test('counts text in UTF-8, and images by what they come to', () => {
+  test('counts text in UTF-8, and images by their tokens', () => {
     expect(estimateContentTokens([{ type: 'text', text: 'ä' }])).toBe(
       estimateTokens(Buffer.byteLength('[{"type":"text","text":"ä"}]')),
     );
@@ -44,7 +44,7 @@ describe('the estimate of tokens', () => {
     expect(calibrate(TOKEN_CALIBRATION_DEFAULT, { bytes: 999, tokens: 199 })).toBe(TOKEN_CALIBRATION_DEFAULT);
   });
 
-  test('comes close to a steady tokenizer, whatever it was before', () => {
+  test('approaches a steady tokenizer, whatever it was before', () => {
     fc.assert(
       fc.property(fc.double({ min: 1.5, max: 7, noNaN: true }), fc.nat(1_000), (rate, samples) => {
         let calibration = { bytes_per_token: 3, samples };
@@ -77,14 +77,14 @@ describe('whether a request fits the window', () => {
     expect(verdict({ input_tokens: 99_900, max_tokens: 100 })).toEqual({ kind: 'fits', max_tokens: 100 });
   });
 
-  test('without room for an answer its run ends, and says why', () => {
+  test('without room for an answer its run ends with the reason', () => {
     expect(verdict({ input_tokens: 99_500 })).toMatchObject({
       kind: 'overflow',
       message: expect.stringContaining('about 99500 tokens long, the context window holds 100000'),
     });
   });
 
-  test('thoughts need room beside the answer', () => {
+  test('thinking needs room beside the answer', () => {
     expect(verdict({ input_tokens: 96_000, thinking_tokens: 4_000 }).kind).toBe('overflow');
     expect(verdict({ input_tokens: 94_500, thinking_tokens: 4_000 })).toEqual({
       kind: 'fits',
@@ -92,7 +92,7 @@ describe('whether a request fits the window', () => {
     });
   });
 
-  test('what fits never exceeds the window', () => {
+  test('a fitting request never exceeds the window', () => {
     const tokens = fc.integer({ min: 1, max: 300_000 });
     fc.assert(
       fc.property(

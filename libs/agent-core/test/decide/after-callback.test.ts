@@ -9,13 +9,13 @@ const unreachable = (permanent: boolean): CallbackOutcome => ({
 });
 
 describe('after the delivery of a callback', () => {
-  test.each([200, 202, 204, 299])('%i is delivered, however many tries it took', (status) => {
+  test.each([200, 202, 204, 299])('%i is delivered, however many attempts it took', (status) => {
     expect(decideAfterCallback(answered(status), 1)).toEqual({ kind: 'delivered' });
     expect(decideAfterCallback(answered(status), 99)).toEqual({ kind: 'delivered' });
   });
 
   test.each([199, 300, 301, 308, 400, 404, 429, 500, 503])(
-    '%i is tried again, and its status told',
+    '%i is retried, and its status reported',
     (status) => {
       expect(decideAfterCallback(answered(status), 1)).toEqual({
         kind: 'try_again',
@@ -25,20 +25,20 @@ describe('after the delivery of a callback', () => {
     },
   );
 
-  test('no answer is tried again, unless the address may not be called', () => {
+  test('no response is retried, unless the address may not be called', () => {
     const error = 'connection refused';
     expect(decideAfterCallback(unreachable(false), 1)).toEqual({ kind: 'try_again', delay_ms: 5_000, error });
     expect(decideAfterCallback(unreachable(true), 1)).toEqual({ kind: 'give_up', error });
   });
 
-  test('410 ends it at once: nobody listens any more', () => {
+  test('410 ends it at once: the receiver is gone', () => {
     expect(decideAfterCallback(answered(410), 1)).toEqual({
       kind: 'give_up',
       error: 'answered with status 410',
     });
   });
 
-  test('the waits grow to a day and add up to more than three, then it is given up', () => {
+  test('the delays grow to a day and add up to more than three, then it is given up', () => {
     const waits: number[] = [];
     for (let attempts = 1; ; attempts++) {
       const decision = decideAfterCallback(answered(500), attempts);

@@ -64,7 +64,7 @@ describe('calls of an answer', () => {
     expect(held).toEqual(isDone ? [] : decision.calls.filter(({ state }) => state !== 'pending'));
   });
 
-  test('are written as they were planned and ended', () => {
+  test('are written as planned and ended', () => {
     expect(decide([replied, approval]).calls).toEqual([
       {
         ...{ call_index: 0, tool_use_id: 'a', tool_name: 'lookup', kind: 'module' },
@@ -77,7 +77,7 @@ describe('calls of an answer', () => {
     ]);
   });
 
-  test('come with the changes of memory that they make, in call order', () => {
+  test('include their memory changes, in call order', () => {
     expect(decide([writingA, writingB]).changes).toEqual([CHANGE, CHANGE]);
     expect(decide([asking, writingB]).changes).toEqual([CHANGE]);
     expect(decide([asking, approval]).changes).toEqual([]);
@@ -121,7 +121,7 @@ describe('calls to be planned', () => {
     },
   );
 
-  test('are none where nothing comes of them', () => {
+  test('are none where none would be carried out', () => {
     expect(planned({ kind: 'expired' })).toEqual([]);
     expect(planned(answer(), { state: 'ready' })).toEqual([]);
     expect(planned(answer(), {}, 2)).toEqual([]);

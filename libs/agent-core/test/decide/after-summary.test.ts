@@ -23,8 +23,8 @@ const answered = (stop_reason: string | null, content: readonly ContentBlock[]):
   answer: makeAnswer(stop_reason, content),
 });
 
-describe('the answer of a step that summarises', () => {
-  test('is kept as the summary, adds no message, is booked, and the run goes on', () => {
+describe('the answer to a summary request', () => {
+  test('becomes the summary, adds no message, is booked, and the run goes on', () => {
     const decision = decide(answered('end_turn', [text('  Ann wants a refund.\n'), text('Order 7.')]));
     expect(decision).toMatchObject({
       step: { from: 'sealed', state: 'done', applies: true, stop_reason: 'end_turn', cost_nanousd: 1234 },
@@ -34,12 +34,12 @@ describe('the answer of a step that summarises', () => {
     });
   });
 
-  test('counts towards no limit: the last allowed step may be one', () => {
+  test('counts towards no limit: the last allowed step may be a summary', () => {
     const decision = decide(answered('end_turn', [text('All.')]), { step_number: 10, max_steps: 10 });
     expect(decision.run).toMatchObject({ state: 'ready', step_number: 11 });
   });
 
-  test('is used whatever calls it makes, which are nobody’s', () => {
+  test('is used whatever calls it makes, which are ignored', () => {
     expect(decide(answered('tool_use', [text('All.'), call('c1')]))).toMatchObject({
       summary: 'All.',
       messages: [],
@@ -80,7 +80,7 @@ describe('the answer of a step that summarises', () => {
     expect(decide(cut, { batch_state: 'cancelling' }).run).toMatchObject({ state: 'cancelled' });
   });
 
-  test('that was cut off is asked for once more, though the step it took the place of was, too', () => {
+  test('that was cut off is repeated once, even if the step in its place was cut off too', () => {
     const cut = answered('max_tokens', [text('Half of')]);
     expect(decide(cut, { token_boost: 1 }).run).toMatchObject({ state: 'ready', token_boost: 2 });
   });
@@ -115,7 +115,7 @@ describe('the answer of a step that summarises', () => {
     },
   );
 
-  test('none: the step is tried again like any other', () => {
+  test('none: the step is retried like any other', () => {
     expect(decide({ kind: 'expired' })).toMatchObject({
       step: { state: 'expired' },
       summary: null,
@@ -123,7 +123,7 @@ describe('the answer of a step that summarises', () => {
     });
   });
 
-  test('is refused once the run has gone on', () => {
+  test('is refused once the run has moved on', () => {
     const run = makeRun({ summarises_to_seq: 3, step_number: 2 });
     const late = { ...keyOf(run), number: 1 };
     expect(decideLine(run, late, answered('end_turn', [text('All.')]), policy)).toMatchObject({

@@ -25,7 +25,7 @@ const settled = (tool_name: string, rest: Partial<SettledCall['outcome']> = {}):
 const looked = [settled('lookup')];
 
 describe('results of a step', () => {
-  test('go into one user message behind the answer, and start the next step afresh', () => {
+  test('go into one user message behind the answer, and reset the next step', () => {
     const run = acting({ step_number: 2, attempt: 3, failures: 2, token_boost: 1 });
     expect(decideResults(run, looked)).toEqual({
       run_id: run.id,
@@ -78,7 +78,7 @@ describe('results of a step', () => {
     rules: makeRules(terminal('done'), required('lookup')),
   };
 
-  test('end the run by a tool rule, also where steps are left or none is', () => {
+  test('end the run by a tool rule, with or without steps left', () => {
     for (const step_number of [1, 10]) {
       const { run, message } = decideResults(
         acting({ step_number, max_steps: 10 }),
@@ -100,13 +100,13 @@ describe('results of a step', () => {
     });
   });
 
-  test('of a call that the caller denied count for no rule', () => {
+  test('of a call that the caller denied are ignored by rules', () => {
     const denied = { ...settled('done', { ok: false }), denied: true };
     const { run } = decideResults(acting(), [settled('lookup'), denied], toolPolicy);
     expect(run).toMatchObject({ state: 'ready', trail: { history: { calls: ['lookup'] } } });
   });
 
-  test('of a call that the rules force are not followed by another that is forced, once the caller has denied it', () => {
+  test('of a forced call that the caller denied are not followed by another forced call', () => {
     const forcing = {
       ...toolPolicy,
       model_name: 'claude-haiku-4-5',
@@ -125,11 +125,11 @@ describe('results of a step', () => {
     const after = trailAfter(before, denied);
     expect([after.history, after.denied]).toEqual([history, true]);
     expect(nextToolChoice(forcing, after)).toBeNull();
-    // Nor where the model tries what the rules forbid meanwhile; what is carried out puts them in force again.
+    // Nor where the model meanwhile tries a forbidden call; a call carried out restores the rules.
     expect(nextToolChoice(forcing, trailAfter(after, rejected))).toBeNull();
     expect(nextToolChoice(forcing, trailAfter(before, rejected))).not.toBeNull();
     expect(nextToolChoice(forcing, trailAfter(after, settled('lookup')))).not.toBeNull();
-    // What is carried out beside the denied call puts nothing in force.
+    // A call carried out beside the denied call restores no rule.
     for (const trail of [before, after]) {
       expect(nextToolChoice(forcing, trailAfter(trail, settled('lookup'), denied))).toBeNull();
       expect(nextToolChoice(forcing, trailAfter(trail, denied, settled('lookup')))).toBeNull();
@@ -137,7 +137,7 @@ describe('results of a step', () => {
     expect(trailAfter(after, settled('done')).denied).toBeUndefined();
   });
 
-  test('of a terminal tool that came too early go on, with what is missing behind the results', () => {
+  test('of a terminal tool that came too early go on, with the missing tools behind the results', () => {
     const { run, message } = decideResults(acting(), [settled('done')], toolPolicy);
     expect(run).toMatchObject({ state: 'ready', trail: { history: { calls: ['done'], last_result: null } } });
     expect(JSON.parse(message.content_json)).toEqual([
@@ -147,12 +147,12 @@ describe('results of a step', () => {
     expect(withText('[]', 'more')).toBe('[{"type":"text","text":"more"}]');
   });
 
-  test('of a batch that is being cancelled end the run as cancelled, whatever a rule says', () => {
+  test('of a batch that is being cancelled end the run as cancelled, whatever the rules', () => {
     const run = acting({ batch_state: 'cancelling' });
     expect(decideResults(run, [settled('done')], toolPolicy).run.state).toBe('cancelled');
   });
 
-  test('that come over and over end the run as loop_detected, with the results stored (B137)', () => {
+  test('that repeat end the run as loop_detected, with the results stored', () => {
     let run = acting({ max_steps: 100 });
     for (let step = 1; step < 5; step++) {
       const { run: move } = decideResults(run, [settled('lookup')]);
@@ -170,7 +170,7 @@ describe('results of a step', () => {
     expect(message.content_json).toBe(RESULTS);
   });
 
-  test('of two steps in turn are a loop too, and calls that only fail a stall', () => {
+  test('of two alternating steps are a loop too, and calls that only fail a stall', () => {
     const ends = (callOf: (step: number) => SettledCall) => {
       let run = acting({ max_steps: 100 });
       for (let step = 1; step < 30; step++) {
@@ -202,7 +202,7 @@ describe('results of a step', () => {
     expect(ends(writing)).toBeNull();
   });
 
-  test('after which no tool may be called although one is due end the run as no_valid_tools (B79a)', () => {
+  test('after which no tool may be called although a call is due end the run as no_valid_tools', () => {
     const rules = makeRules(child('lookup', 'zzz'));
     expect(decideResults(acting(), [settled('lookup')], { ...toolPolicy, rules }).run).toMatchObject({
       state: 'failed',
@@ -214,7 +214,7 @@ describe('results of a step', () => {
     expect(decideResults(makeRun(), looked).run.state).toBe('ready');
   });
 
-  test.each(RUN_STATES)('a run that is %s takes them only where its machine says so', (state) => {
+  test.each(RUN_STATES)('a run that is %s accepts them only where its machine allows', (state) => {
     const decide = () => decideResults(makeRun({ state }), looked);
     if (canTake(runMachine, state, 'continue')) expect(decide().run.state).toBe('ready');
     else expect(decide).toThrow(expect.toSatisfy((error) => isError(error, 'illegal_transition')));
@@ -247,7 +247,7 @@ describe('results that cannot be stored', () => {
     expect(decision.run).toMatchObject({ state: 'failed', stop_reason: 'poison' });
   });
 
-  test('are no matter for a run that has ended', () => {
+  test('are ignored for a run that has ended', () => {
     expect(() => decidePoisonedResults(makeRun({ state: 'completed' }), uses, [])).toThrow(
       expect.toSatisfy((error) => isError(error, 'illegal_transition')),
     );

@@ -30,7 +30,7 @@ function decide(
   return decision;
 }
 
-/** A decision in a line: step state, what becomes of the message, where the run goes and why. */
+/** Writes a decision on a line: step state, message, move and reason. */
 function summary({ step, messages, run }: StepDecision): string {
   const message = messages.map(({ shown }) => (shown ? 'shown' : 'kept')).join() || 'none';
   return [step.state, message, run.state, ...whyOf(run)].join(' ');
@@ -138,13 +138,13 @@ describe('the step limit', () => {
     ['pause_turn', searching, 'done kept completed max_steps'],
     ['max_tokens', calling, 'errored none ready 3.2'],
   ])(
-    'an answer of the last step that stops for %s starts no further step, and ends for its own reason (B136)',
+    'an answer of the last step that stops for %s starts no further step, and ends for its own reason',
     (stopReason, content, expected) => {
       expect(summary(decide(stopReason, content, last))).toBe(expected);
     },
   );
 
-  test('a pause of the step before goes on to the last one', () => {
+  test('a pause of the step before goes on to the last step', () => {
     expect(summary(decide('pause_turn', searching, { step_number: 2, max_steps: 3 }))).toBe(
       'done shown ready 3.1',
     );
@@ -171,7 +171,7 @@ describe('an answer that is cut off inside a call', () => {
     expect(summary(decide('max_tokens', nameless, { token_boost: 1 }))).toBe('done kept failed max_tokens');
   });
 
-  test('ends the run at once where it can have no more tokens', () => {
+  test('ends the run at once where more tokens are impossible', () => {
     const decision = decide('max_tokens', calling, { is_at_token_limit: true });
     expect(summary(decision)).toBe('done kept failed max_tokens');
     expect(decision.run).toMatchObject({
@@ -192,7 +192,7 @@ describe('an answer that fills the context window', () => {
     return decideLine(run, keyOf(run), { kind: 'answered', answer }, policy, toolPolicy) as StepDecision;
   };
 
-  test('is kept and not shown, and the step tried again after a summary, which counts as no failure', () => {
+  test('is kept and hidden, and the step retried after a summary, without counting as a failure', () => {
     for (const content of [saying, calling, nothing]) {
       const decision = exceed(content, true);
       const message = content === nothing ? 'none' : 'kept';
@@ -202,7 +202,7 @@ describe('an answer that fills the context window', () => {
     }
   });
 
-  test('ends the run where nothing may be summarised, or was in vain', () => {
+  test('ends the run where nothing may be summarised, or the summary did not help', () => {
     expect(summary(exceed(saying, false))).toBe('done shown failed context_overflow');
     const tried = { trail: { ...NO_TRAIL, too_long: 'summarised' as const } };
     expect(summary(exceed(saying, true, tried))).toBe('done shown failed context_overflow');
@@ -247,12 +247,12 @@ describe('whatever the answer', () => {
     expect(applied.filter(({ reason }) => reason === '')).toEqual([]);
   });
 
-  test('it is booked with what it cost', () => {
+  test('its cost is booked', () => {
     const { usage, cost_nanousd, message_id, model } = makeAnswer(null, []);
     for (const { step } of applied) expect(step).toMatchObject({ usage, cost_nanousd, message_id, model });
   });
 
-  test('each message is shown or it is not, and the model is asked again in words', () => {
+  test('each message is shown or hidden, and the model is asked again in words', () => {
     const messages = applied.flatMap((decision) => decision.messages);
     expect(messages.filter(({ shown }) => typeof shown !== 'boolean')).toEqual([]);
     const asked = messages.filter(({ role }) => role === 'user');
@@ -272,7 +272,7 @@ describe('whatever the answer', () => {
     }
   });
 
-  test('a step that was of no use says which fault it had', () => {
+  test('a step with a useless answer names its fault', () => {
     const useless = applied.filter(({ step }) => step.state === 'errored');
     expect(useless.length).toBeGreaterThan(100);
     for (const { step } of useless) {
@@ -284,7 +284,7 @@ describe('whatever the answer', () => {
   });
 });
 
-describe('an answer that cannot be used', () => {
+describe('an unusable answer', () => {
   test.each<[string, string | null, readonly ContentBlock[]]>([
     ['has no stop reason', null, saying],
     ['holds a call that cannot be answered', 'tool_use', nameless],
@@ -296,8 +296,8 @@ describe('an answer that cannot be used', () => {
   });
 });
 
-describe('what is written of an applied answer', () => {
-  test('is the message as it came, at the next number, and what the provider said of it', () => {
+describe('the rows of an applied answer', () => {
+  test('hold the message unchanged, at the next number, with the facts of the provider', () => {
     const decision = decide('end_turn', saying);
     expect(decision.messages).toEqual([
       { seq: 5, role: 'assistant', content_json: JSON.stringify(saying), shown: true },
@@ -317,7 +317,7 @@ describe('what is written of an applied answer', () => {
     expect(decision.reason).toBe('answered in words');
   });
 
-  test('tells the user why the run failed, without anything of the provider in it but an unknown stop reason', () => {
+  test('tell the user why the run failed, without provider internals except an unknown stop reason', () => {
     expect(decide('refusal', saying).run).toMatchObject({
       error: { message: 'The model refused to answer.' },
     });
@@ -331,7 +331,7 @@ describe('an empty answer', () => {
   const empties: readonly (readonly ContentBlock[])[] = [[], [text(' ')], thinking, [...thinking, text('')]];
   const trail = (rest: Partial<Trail>) => ({ trail: { ...NO_TRAIL, ...rest } });
 
-  test('is kept from later requests and asked for again, three times in a row, and then fails its run', () => {
+  test('is hidden from later requests and asked for again, three times in a row, and then fails its run', () => {
     for (const content of empties) {
       const { messages, run } = decide('end_turn', content, trail({ reasks: 2 }));
       expect(messages.filter(({ role, shown }) => role === 'assistant' && shown)).toEqual([]);
@@ -356,11 +356,11 @@ describe('an empty answer', () => {
     });
   });
 
-  test('that goes on from a pause adds nothing, and ends the run', () => {
+  test('that continues a pause adds nothing, and ends the run', () => {
     expect(decide('end_turn', nothing, trail({ pauses: 1 })).run).toMatchObject({ stop_reason: 'end_turn' });
   });
 
-  test('of a run that has called tools ends it: its work is done (B132)', () => {
+  test('of a run that has called tools ends it: its work is done', () => {
     const worked = trail({ steps: { prints: ['x'], seen: [], stalled: 0 } });
     expect(summary(decide('end_turn', nothing, worked))).toBe('done none completed end_turn');
     expect(summary(decide('end_turn', [text('')], worked))).toBe('done kept completed end_turn');
@@ -395,7 +395,7 @@ describe('an answer in words', () => {
 });
 
 describe('a pause of the provider', () => {
-  test('is gone on from as it stands, ten times in a row, and then fails its run with nothing of it shown', () => {
+  test('is continued unchanged, ten times in a row, and then fails its run and stays hidden', () => {
     const paused = (pauses: number) => decide('pause_turn', searching, { trail: { ...NO_TRAIL, pauses } });
     expect(paused(9).run).toMatchObject({ state: 'ready', trail: { pauses: 10, reasks: 0 } });
     expect(summary(paused(10))).toBe('done kept failed loop_detected');

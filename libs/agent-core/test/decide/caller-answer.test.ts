@@ -59,12 +59,12 @@ describe('an answer of the caller', () => {
     });
   });
 
-  test('that does not fit what is awaited is refused as such', () => {
+  test('that does not fit the awaited input is refused as such', () => {
     expect(decide({ kind: 'approve' }, { awaits: 'answer' })).toMatchObject({ problem: 'misfit' });
     expect(decide(result(true, 'ok'))).toMatchObject({ problem: 'misfit' });
   });
 
-  test('may come again, whatever became of the run, and never otherwise (B114)', () => {
+  test('may be repeated, whatever the state of the run, and never changed', () => {
     for (const state of ['requires_action', 'ready', 'completed'] as const) {
       expect(decide({ kind: 'approve' }, { answer_sha256: 'sha' }, state)).toEqual({ kind: 'repeat' });
       expect(decide({ kind: 'approve' }, { answer_sha256: 'other' }, state)).toMatchObject({
@@ -82,7 +82,7 @@ describe('an answer of the caller', () => {
     expect(decide({ kind: 'approve' }, { is_present: false })).toMatchObject({ problem: 'conflict' });
   });
 
-  test('comes too late for a run that has passed its deadline, unless it was taken before', () => {
+  test('comes too late for a run past its deadline, unless it was accepted before', () => {
     expect(decide({ kind: 'approve' }, {}, 'requires_action', true)).toMatchObject({
       problem: 'conflict',
       message: "The call of 'pay' awaits no answer any more: its run has passed its deadline.",

@@ -8,7 +8,7 @@ const tools = [
   makeTool('b', { type: 'object', properties: { label: { enum: ['x', 'y'] } } }),
 ];
 
-test('rules that fit their tools pass, whatever they say of tools that are not there', () => {
+test('rules that fit their tools pass, whatever they say of absent tools', () => {
   const rules = makeRules(first('a', { n: 1 }), terminal('zzz'), child('zzz', 'a'), {
     type: 'constrain_child_tools',
     tool_name: 'a',
@@ -19,7 +19,7 @@ test('rules that fit their tools pass, whatever they say of tools that are not t
   expect(checkRulesFit([], [])).toEqual([]);
 });
 
-test('B78: a tool that must run first and is not attached is found before anything is paid', () => {
+test('a tool that must run first and is not attached is found before anything is paid', () => {
   expect(checkRulesFit(makeRules(terminal('a'), first('zzz')), tools)).toEqual([
     {
       path: '/tool_rules/1/tool_name',
@@ -28,7 +28,7 @@ test('B78: a tool that must run first and is not attached is found before anythi
   ]);
 });
 
-test('arguments that a tool does not take are named where they stand', () => {
+test('arguments that a tool does not take are named by their path', () => {
   const rules = makeRules(first('a', { n: 'one', m: 1 }), {
     type: 'constrain_child_tools',
     tool_name: 'a',

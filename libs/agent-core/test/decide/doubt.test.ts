@@ -14,11 +14,11 @@ import {
 const policy = RECONCILE_POLICY_DEFAULT;
 const at = (ms: number): Date => new Date(Date.parse('2026-11-20T12:00:00Z') + ms);
 
-/** Sent at noon; a batch of it is looked for from `from` to `to` milliseconds after. */
+/** Sent at noon; its batch is searched from `from` to `to` milliseconds after. */
 const submission: UnknownSubmission = { request_count: 3, sent_at: at(0), searches: 0 };
 const from = -policy.clock_margin_ms;
 const to = policy.quarantine_ms + policy.clock_margin_ms;
-/** As far as a batch may be made from a submission that is being sent and still be left to it. */
+/** Distance within which a batch is left to another submission being sent. */
 const near = policy.clock_skew_ms;
 const whole = { complete: true, now: null };
 const part = { complete: false, now: null };
@@ -34,7 +34,7 @@ const doubt = (nonce: string, ms: number, request_count = 3): SettledDoubt => ({
   sent_at: at(ms),
 });
 
-describe('after a search for a create that nobody answered for', () => {
+describe('after a search for a create without a response', () => {
   test.each([
     ['at the send', [made('a', 0)], 'a'],
     ['at the first moment of the window', [made('a', from)], 'a'],
@@ -51,15 +51,15 @@ describe('after a search for a create that nobody answered for', () => {
       kind: 'adopt',
       candidate: batches.find((batch) => batch.provider_id === provider_id),
     });
-    // What is found counts, however much of the list was not seen.
+    // A match counts, however much of the list was unread.
     expect(decideAfterSearch(submission, batches, part, policy)).toEqual(decision);
   });
 
   test.each([
     ['none', []],
     ['one of another size', [made('a', 0, 2)]],
-    ['one made before the window', [made('a', from - 1)]],
-    ['one made after the window', [made('a', to + 1)]],
+    ['a batch made before the window', [made('a', from - 1)]],
+    ['a batch made after the window', [made('a', to + 1)]],
   ])('%s: searched again, then withdrawn; an incomplete list proves nothing', (_what, batches) => {
     const decide = (searches: number, complete: boolean) =>
       decideAfterSearch({ ...submission, searches }, batches, complete ? whole : part, policy);
@@ -121,13 +121,13 @@ test.each([
   },
 );
 
-describe('batches that nobody knows, after a doubt was settled', () => {
+describe('unknown batches, after a doubt was settled', () => {
   const pairs = (doubts: readonly SettledDoubt[], batches: readonly Candidate[]): readonly string[] =>
     decideOrphans(doubts, batches, policy).map(
       ({ doubt: { nonce }, batch }) => `${batch.provider_id} of ${nonce}`,
     );
 
-  test('are second ones where they have the size of the submission and were not made before it, however late', () => {
+  test('are duplicates where they have the size of the submission and were not made before it, however late', () => {
     const days = 24 * 3_600_000;
     const batches = [
       made('early', from - 1),
@@ -139,7 +139,7 @@ describe('batches that nobody knows, after a doubt was settled', () => {
     expect(pairs([doubt('one', 0)], batches)).toEqual(['a of one', 'b of one', 'c of one']);
   });
 
-  test('are nobody’s without a doubt, and each belongs to one doubt at most', () => {
+  test('have no owner without a doubt, and each belongs to at most one doubt', () => {
     expect(pairs([], [made('a', 0)])).toEqual([]);
     expect(pairs([doubt('one', 0), doubt('two', 1)], [made('a', 5)])).toEqual(['a of one']);
     expect(pairs([doubt('one', 0, 2), doubt('two', 1)], [made('a', 5)])).toEqual(['a of two']);
@@ -183,10 +183,10 @@ describe('while it is uncertain which batch another submission owns', () => {
   });
 
   test.each<[string, readonly OpenSubmission[]]>([
-    ['nobody else is in doubt', []],
-    ['the one being sent is of another size', [other('sending', 0, 4)]],
-    ['the one being sent began too late', [other('sending', near + 1)]],
-    ['the one being sent began too early', [other('sending', -policy.quarantine_ms - near - 1)]],
+    ['no other submission is in doubt', []],
+    ['the submission being sent is of another size', [other('sending', 0, 4)]],
+    ['the submission being sent began too late', [other('sending', near + 1)]],
+    ['the submission being sent began too early', [other('sending', -policy.quarantine_ms - near - 1)]],
     ['the other is in doubt itself', [other('unknown', 0)]],
     ['the other has adopted a batch', [other('adopted', 0)]],
   ])('a candidate is adopted where %s', (_what, others) => {
@@ -195,19 +195,19 @@ describe('while it is uncertain which batch another submission owns', () => {
     });
   });
 
-  test('nothing is withdrawn while one of its size may have adopted its batch', () => {
+  test('nothing is withdrawn while a submission of its size may have adopted its batch', () => {
     const last = { ...submission, searches: policy.searches_min - 1 };
     const decide = (others: readonly OpenSubmission[]) => decideAfterSearch(last, [], whole, policy, others);
     expect(decide([other('adopted', 0)])).toEqual(wait);
     expect(decide([other('adopted', 0, 4)])).toEqual({ kind: 'withdraw' });
     expect(decide([other('sending', 0), other('unknown', 0)])).toEqual({ kind: 'withdraw' });
-    // One that was sent hours before or after cannot have: their times do not meet.
+    // A submission hours before or after cannot have: their windows do not meet.
     const hours = 6 * 3_600_000;
     expect(decide([other('adopted', -hours), other('adopted', hours)])).toEqual({ kind: 'withdraw' });
   });
 
   test.each(['sending', 'unknown', 'adopted'] as const)(
-    'a batch of the size of a submission that is %s may be its first one, whenever it was made',
+    'a batch of the size of a submission that is %s may be its first batch, whenever it was made',
     (stage) => {
       const suspected = (open: OpenSubmission) =>
         decideOrphans([doubt('one', 0)], [made('a', 0)], policy, [open]).map(

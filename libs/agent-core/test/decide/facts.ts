@@ -9,7 +9,7 @@ import type { PlannedCall } from '../../src/model/planned-call.ts';
 
 export const RUN_ID = '019a1b2c-3d4e-7f60-8a1b-2c3d4e000000';
 
-/** A run whose first step of ten is at the provider, with the parts that a test does not care about filled in. */
+/** Makes a run whose first step of ten is at the provider, with defaults for the rest. */
 export function makeRun(rest: Partial<RunFacts> = {}): RunFacts {
   return {
     id: RUN_ID,
@@ -27,7 +27,7 @@ export function makeRun(rest: Partial<RunFacts> = {}): RunFacts {
   };
 }
 
-/** The step that the run is waiting for. */
+/** Returns the step that the run waits for. */
 export function keyOf(run: RunFacts): StepKey {
   return { run_id: run.id, number: run.step_number, attempt: run.attempt };
 }
@@ -40,7 +40,7 @@ export const call = (id: string, name = 'lookup', input: ContentBlock = { type: 
   input,
 });
 
-/** An answer of the model, paid for. */
+/** Makes a paid answer of the model. */
 export function makeAnswer(stop_reason: string | null, content: readonly ContentBlock[]): StepAnswer {
   return {
     content,
@@ -59,7 +59,7 @@ export function makeAnswer(stop_reason: string | null, content: readonly Content
   };
 }
 
-/** A call of a tool of the operator, with the parts that a test does not care about filled in. */
+/** Makes a call of an operator's tool, with defaults for the rest. */
 export function makeCall(rest: Partial<PlannedCall> = {}): PlannedCall {
   return {
     index: 0,
@@ -75,7 +75,7 @@ export function makeCall(rest: Partial<PlannedCall> = {}): PlannedCall {
   };
 }
 
-/** Decides about a line. Calls of its answer, if it makes any, are all for the tool host. */
+/** Decides about a line. All calls of its answer are for the tool host. */
 export function decideLine(
   run: RunFacts,
   key: StepKey,

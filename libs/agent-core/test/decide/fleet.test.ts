@@ -39,11 +39,11 @@ describe('a fleet of runs, whatever the provider answers', () => {
     );
   });
 
-  test('one set of lines gives the same rows in every order, each line any number of times', () => {
+  test('a set of lines gives the same rows in every order, however often each line comes', () => {
     const set = fc
       .array(fc.tuple(fc.nat(4), fc.constantFrom(1, 2), fc.constantFrom(1, 2), anyOutcome), { maxLength: 12 })
       .map((entries) => {
-        // One line for each attempt of each run; attempts that were never sent among them.
+        // A line for each attempt of each run, attempts that were never sent included.
         const lines = new Map<string, Line>();
         for (const [index, number, attempt, outcome] of entries) {
           const key = { run_id: acceptedRun(index, 3).facts.id, number, attempt };
@@ -83,7 +83,7 @@ describe('a fleet of runs, whatever the provider answers', () => {
     );
   });
 
-  test('no run leaves an end, whatever lines still come (B104)', () => {
+  test('no run leaves a final state, whatever lines still come', () => {
     fc.assert(
       fc.property(
         world,
@@ -113,7 +113,7 @@ describe('a fleet of runs, whatever the provider answers', () => {
     );
   });
 
-  test('no run goes beyond its step limit, and one attempt of a step at most is applied', () => {
+  test('no run exceeds its step limit, and at most one attempt of a step is applied', () => {
     fc.assert(
       fc.property(world, (given) => {
         for (const { facts, steps } of versionsOf(runFleet(given, 'as told'))) {
@@ -134,7 +134,7 @@ describe('a fleet of runs, whatever the provider answers', () => {
     );
   });
 
-  test('every step that a run went past is applied exactly once', () => {
+  test('every step before the current step of a run is applied exactly once', () => {
     fc.assert(
       fc.property(world, (given) => {
         for (const { facts, steps } of endOf(runFleet(given, 'as told'))) {
@@ -146,7 +146,7 @@ describe('a fleet of runs, whatever the provider answers', () => {
     );
   });
 
-  test('the numbers of a conversation have no gap, and every request is one that the provider accepts, of the next run too', () => {
+  test('message numbers have no gap, and the provider accepts every request, also of the next run', () => {
     fc.assert(
       fc.property(world, (given) => {
         for (const row of versionsOf(runFleet(given, 'as told'))) {
@@ -163,7 +163,7 @@ describe('a fleet of runs, whatever the provider answers', () => {
     );
   });
 
-  test('every call of an applied answer has one result in the next message of the user, and no result is invented', () => {
+  test('every call of an applied answer has exactly one result in the next user message, and no result is invented', () => {
     fc.assert(
       fc.property(world, (given) => {
         for (const { facts, messages } of endOf(runFleet(given, 'as told'))) {
@@ -204,7 +204,7 @@ describe('a fleet of runs, whatever the provider answers', () => {
   });
 });
 
-test('every decision carries what the state that it reaches must carry', () => {
+test('every decision has the required fields of its target state', () => {
   const facts = fc.record({
     id: fc.constant(RUN_ID),
     batch_state: fc.constantFrom(...BATCH_STATES),
@@ -233,7 +233,7 @@ test('every decision carries what the state that it reaches must carry', () => {
       expect(move.state === 'acting').toBe(step.state === 'answered');
       if (move.state === 'failed') expect(move.error).not.toBeNull();
       if (move.state === 'ready') {
-        // A step that has summarised counts towards no limit.
+        // A summary step counts towards no limit.
         expect(move.step_number).toBeLessThanOrEqual(run.max_steps + (decision.summary === null ? 0 : 1));
         expect(move.attempt).toBeLessThanOrEqual(ATTEMPT_MAX);
       }

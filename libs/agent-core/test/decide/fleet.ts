@@ -26,8 +26,8 @@ import { makeBlock } from '../memory/blocks.ts';
 import { makeTool } from '../tools/tools.ts';
 
 /*
- * Runs as rows in memory, moved by decisions alone: what a worker does, without a database. Each run has a conversation
- * and blocks of its own. Nothing here judges; what must hold is asserted where it is used.
+ * Runs as rows in memory, moved by decisions alone, as a worker does without a database. Each run has its own
+ * conversation and blocks. Nothing here judges; the tests assert.
  */
 
 export const TOOLS: readonly ToolDefinition[] = [
@@ -43,7 +43,7 @@ export interface StepRow {
   readonly applies: boolean;
   readonly cost_nanousd: number | null;
   readonly stop_reason: string | null;
-  /** Number of the message that its answer became; null for none. */
+  /** Number of its answer's message; null for none. */
   readonly answer_seq: number | null;
 }
 
@@ -57,13 +57,13 @@ export interface RunRow {
   readonly calls: readonly NewToolCall[];
 }
 
-/** One result line: an attempt and what became of it. */
+/** A result line: an attempt and its outcome. */
 export interface Line {
   readonly key: StepKey;
   readonly outcome: StepOutcome;
 }
 
-/** A run as accepting its batch leaves it: one message of the user, nothing sent. */
+/** Makes a run as accepting its batch leaves it: a single user message, nothing sent. */
 export function acceptedRun(index: number, max_steps: number): RunRow {
   const id = `019a1b2c-3d4e-7f60-8a1b-${index.toString(16).padStart(6, '0')}000000`;
   const input = JSON.stringify([{ type: 'text', text: `task ${index}` }]);
@@ -92,7 +92,7 @@ export function acceptedRun(index: number, max_steps: number): RunRow {
   };
 }
 
-/** Seals a ready run's next step; any other run is left alone. */
+/** Seals a ready run's next step; leaves any other run unchanged. */
 export function seal(row: RunRow): RunRow {
   if (row.facts.state !== 'ready') return row;
   const { id: run_id, step_number: number, attempt } = row.facts;
@@ -111,7 +111,7 @@ export function seal(row: RunRow): RunRow {
   };
 }
 
-/** Applies one line to its run, calls of built-in tools and rejected ones included, as ingest does. */
+/** Applies a line to its run, calls of built-in tools and rejected calls included, as ingest does. */
 export function applyLine(row: RunRow, line: Line, retry: RetryPolicy): RunRow {
   const { facts: run } = row;
   const calls = plannedCalls(callsToPlan(run, line.key, line.outcome)).map((planned): StepCall => {
@@ -134,7 +134,7 @@ export function applyLine(row: RunRow, line: Line, retry: RetryPolicy): RunRow {
   return moved(applied, decision.messages, decision.run);
 }
 
-/** Carries out the calls of a run that is acting and sends it on; any other run is left alone. */
+/** Carries out the calls of an acting run; leaves any other run unchanged. */
 export function settleCalls(row: RunRow): RunRow {
   if (row.facts.state !== 'acting') return row;
   const answer = row.messages.at(-1);
@@ -169,7 +169,7 @@ function memoryOf(row: RunRow): StepMemory & { readonly blocks: () => readonly B
   };
 }
 
-/** The run as a cancel request leaves it: what waits for nobody outside ends at once. */
+/** Cancels a run: it ends at once unless it waits for the provider. */
 export function cancelRun(row: RunRow): RunRow {
   if (isRunEnded(row.facts.state)) return row;
   const facts = { ...row.facts, batch_state: 'cancelling' as const };
@@ -181,15 +181,15 @@ export function cancelRun(row: RunRow): RunRow {
   };
 }
 
-/** A message as a request shows it. */
+/** A message as shown in a request. */
 export interface ShownMessage {
   readonly role: string;
   readonly content: readonly ContentBlock[];
-  /** An answer that the provider paused: it continues it itself. */
+  /** An answer that the provider paused and continues itself. */
   readonly paused: boolean;
 }
 
-/** What a request for the run's next step would show. */
+/** Returns the messages of the run's next request. */
 export function shownMessages(row: RunRow): readonly ShownMessage[] {
   const paused = new Set(
     row.steps.flatMap((step) => (step.stop_reason === 'pause_turn' ? [step.answer_seq] : [])),
@@ -203,7 +203,7 @@ export function shownMessages(row: RunRow): readonly ShownMessage[] {
     }));
 }
 
-/** The name under which a line is found in a file, and by which attempts are told apart. */
+/** Returns the name of a line in a file, which also tells attempts apart. */
 export function customIdOf(key: StepKey): string {
   return toCustomId('nonce0', key);
 }

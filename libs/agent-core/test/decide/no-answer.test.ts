@@ -90,7 +90,7 @@ describe.each(RETRIED)('a step $what', ({ outcome, step, gaveUp: [state, stop_re
   test.each([
     [0, 1_000],
     [1, 2_000],
-  ])('after %i failures is tried again under a new attempt in %i ms', (failures, delay_ms) => {
+  ])('after %i failures is retried under a new attempt in %i ms', (failures, delay_ms) => {
     const decision = decide(outcome, { failures, attempt: 7, step_number: 2, token_boost: 1 });
     expect(decision.run).toEqual({
       state: 'ready',
@@ -131,7 +131,7 @@ describe('a prompt that is too long for the model, of an agent whose conversatio
   };
   const overflow = { state: 'failed', stop_reason: 'context_overflow' };
 
-  test('is tried again at once, as no failure, to be summarised first', () => {
+  test('is retried at once, as no failure, to be summarised first', () => {
     expect(tooLong({ failures: 2, attempt: 3, step_number: 2, token_boost: 1 })).toEqual({
       state: 'ready',
       step_number: 2,
@@ -143,7 +143,7 @@ describe('a prompt that is too long for the model, of an agent whose conversatio
     });
   });
 
-  test('ends its run when the summary did not help, when it was a summary that was asked for, and at the last attempt', () => {
+  test('ends its run when the summary did not help, when it was itself a summary request, and at the last attempt', () => {
     for (const too_long of ['refused', 'summarised'] as const) {
       expect(tooLong({ trail: { ...NO_TRAIL, too_long } })).toMatchObject(overflow);
     }
@@ -156,7 +156,7 @@ describe('a prompt that is too long for the model, of an agent whose conversatio
     expect(tooLong({ is_overdue: true })).toMatchObject({ state: 'failed', stop_reason: 'deadline' });
   });
 
-  test('may come after a summary that was made in time: another one is tried then', () => {
+  test('may come after a summary made in time: another summary follows', () => {
     const outcome = { kind: 'answered', answer: makeAnswer('end_turn', [text('All was said.')]) } as const;
     const { run } = decide(outcome, { summarises_to_seq: 3 });
     expect(run).toMatchObject({ state: 'ready', trail: NO_TRAIL });
@@ -178,7 +178,7 @@ describe('a prompt that is too long for the model, of an agent whose conversatio
 });
 
 describe.each([...RETRIED, ...FINAL])('a step $what', ({ outcome, step }) => {
-  test('costs nothing, appends nothing and applies nothing (B21)', () => {
+  test('costs nothing, appends nothing and applies nothing', () => {
     const decision = decide(outcome);
     expect(decision.messages).toEqual([]);
     expect(decision.step).toEqual({
@@ -194,17 +194,14 @@ describe.each([...RETRIED, ...FINAL])('a step $what', ({ outcome, step }) => {
     });
   });
 
-  test.each(['cancelling', 'cancelled'] as const)(
-    'of a batch that is %s is not tried again',
-    (batch_state) => {
-      const decision = decide(outcome, { batch_state });
-      expect(decision.run).toEqual({ state: 'cancelled', stop_reason: 'cancelled', error: null });
-      expect(decision.step.state).toBe(step);
-    },
-  );
+  test.each(['cancelling', 'cancelled'] as const)('of a batch that is %s is not retried', (batch_state) => {
+    const decision = decide(outcome, { batch_state });
+    expect(decision.run).toEqual({ state: 'cancelled', stop_reason: 'cancelled', error: null });
+    expect(decision.step.state).toBe(step);
+  });
 });
 
-describe('why a step came to nothing', () => {
+describe('the reason why a step has no answer', () => {
   const unfit: StepOutcome = { kind: 'unfit', message: 'The prompt does not fit.' };
   const poison: StepOutcome = { kind: 'poison', bill: null };
   const outcomes = [
@@ -214,13 +211,13 @@ describe('why a step came to nothing', () => {
     poison,
   ];
 
-  test('is told in words of its own for each outcome', () => {
+  test('differs for each outcome', () => {
     const reasons = outcomes.map((outcome) => decide(outcome).reason);
     expect(new Set(reasons).size).toBe(outcomes.length);
     expect(reasons).not.toContain('');
   });
 
-  test('is a sentence for the user of a run that failed by it', () => {
+  test('is a sentence for the user of the failed run', () => {
     const moves = outcomes.map((outcome) => decide(outcome, { attempt: 255 }).run);
     const failures = moves.filter(({ state }) => state === 'failed');
     expect(failures).toHaveLength(outcomes.length - 1);
@@ -229,7 +226,7 @@ describe('why a step came to nothing', () => {
     }
   });
 
-  test('stands on the step where there is more to say than its state', () => {
+  test('is stored on the step unless its state says it all', () => {
     const errors = outcomes.map((outcome) => decide(outcome).step).filter(({ state }) => state === 'errored');
     expect(errors).toHaveLength(outcomes.length - 2);
     for (const { error } of errors) {
@@ -257,12 +254,12 @@ describe('why a step came to nothing', () => {
   });
 });
 
-test('a run that gives up on unreadable lines says what was wrong with the last one', () => {
+test('a run that gives up on unreadable lines names the fault of the last line', () => {
   const { run } = decide({ kind: 'unreadable', reason: 'not JSON', bill: null }, { failures: 2 });
   expect(run).toMatchObject({ error: { last_error: { type: 'unreadable', message: 'not JSON' } } });
 });
 
-describe('an answer that is whole and of no use', () => {
+describe('a complete but useless answer', () => {
   const { content: _content, content_json: _text, ...bill } = makeAnswer('tool_use', []);
   const outcome: StepOutcome = { kind: 'unusable', reason: 'nested deeper than 128 levels', bill };
 
@@ -300,7 +297,7 @@ test.each<[string, StepOutcome]>([
 describe('a step that was cancelled at the console of the provider', () => {
   const outcome: StepOutcome = { kind: 'canceled' };
 
-  test('is ready again, which counts as no failure however often it happens', () => {
+  test('is ready again, without counting as a failure, however often it happens', () => {
     const decision = decide(outcome, { failures: 2, attempt: 7, step_number: 2, token_boost: 1 });
     expect(decision.step).toMatchObject({ state: 'canceled', cost_nanousd: 0 });
     expect(decision.run).toEqual({
@@ -315,7 +312,7 @@ describe('a step that was cancelled at the console of the provider', () => {
   });
 });
 
-describe('a line for a run that has gone on without it', () => {
+describe('a line for a run that has moved on', () => {
   const outcomes: readonly StepOutcome[] = [
     { kind: 'answered', answer: makeAnswer('end_turn', [text('late')]) },
     { kind: 'expired' },
@@ -351,8 +348,8 @@ describe('a line for a run that has gone on without it', () => {
   });
 });
 
-describe('a line that breaks whoever takes it in', () => {
-  test('ends the run at once, and what it cost is booked', () => {
+describe('a line that crashes its worker', () => {
+  test('ends the run at once, and its cost is booked', () => {
     const run = makeRun({});
     const answer = makeAnswer('end_turn', [text('arsenic')]);
     const decision = decideLine(run, keyOf(run), { kind: 'poison', bill: answer }, policy);
@@ -370,7 +367,7 @@ describe('a line that breaks whoever takes it in', () => {
   });
 });
 
-describe('the wait before an attempt', () => {
+describe('the delay before an attempt', () => {
   test.each([
     [0, 5_000],
     [1, 5_000],
@@ -385,14 +382,14 @@ describe('the wait before an attempt', () => {
 });
 
 describe('an outage', () => {
-  test('burns no attempt: the step is sent again after the outage delay, its failures as they were', () => {
+  test('uses no attempt: the step is sent again after the outage delay, its failures unchanged', () => {
     expect(decide(errored('outage'), { failures: 2, attempt: 40 })).toMatchObject({
       step: { state: 'errored' },
       run: { state: 'ready', attempt: 41, failures: 2, delay_ms: 9_000 },
     });
   });
 
-  test('ends the run once its attempts can no longer be numbered', () => {
+  test('ends the run once attempt numbers are used up', () => {
     expect(decide(errored('outage'), { attempt: 255 }).run).toMatchObject({
       state: 'failed',
       stop_reason: 'provider_error',
@@ -421,7 +418,7 @@ describe('an outage', () => {
     expect(isOutage(outcomes)).toBe(expected);
   });
 
-  test('is not what many requests that are wrong in themselves are', () => {
+  test('is not a file of many requests that are invalid themselves', () => {
     expect(isOutage(Array.from({ length: 20 }, () => errored('permanent')))).toBe(false);
   });
 });

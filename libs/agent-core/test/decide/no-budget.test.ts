@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { decideNoBudget } from '../../src/decide/no-budget.ts';
 
-test('a run that its cap stops fails as budget_exceeded, and says which cap', () => {
+test('a run stopped by its cap fails as budget_exceeded and names the cap', () => {
   expect(decideNoBudget({ state: 'ready' }, 'The cap is reached.')).toEqual({
     state: 'failed',
     stop_reason: 'budget_exceeded',

@@ -3,14 +3,14 @@ import type { StepOutcome } from '../../src/decide/step-outcome.ts';
 import type { ContentBlock } from '../../src/model/content.ts';
 import { makeAnswer } from './facts.ts';
 
-/** A call of one of the fleet's tools, or one that is wrong in some way: name, arguments, id or the lack of one. */
+/** A call of a fleet tool, or an invalid call: name, arguments, id or the lack of it. */
 const toolUse: fc.Arbitrary<ContentBlock> = fc.record({
   type: fc.constant('tool_use'),
-  // Few ids, so that an answer repeats one now and then.
+  // Few ids, so that an answer repeats an id now and then.
   id: fc.constantFrom('toolu_1', 'toolu_2', 'toolu_3', 'toolu_4', 'toolu_5'),
   name: fc.constantFrom('core_memory_append', 'memory_replace', 'rethink_memory', 'lookup', 'no_such_tool'),
   input: fc.oneof(
-    fc.record({ label: fc.constantFrom('human', 'rules', 'nobody'), content: fc.string({ maxLength: 20 }) }),
+    fc.record({ label: fc.constantFrom('human', 'rules', 'absent'), content: fc.string({ maxLength: 20 }) }),
     fc.record({ target_block_label: fc.constant('human'), new_memory: fc.string({ maxLength: 80 }) }),
     fc.record({
       label: fc.constant('human'),
@@ -54,7 +54,7 @@ const stopReason = fc.oneof(
   { weight: 1, arbitrary: fc.constantFrom('compaction', null) },
 );
 
-/** Anything that a provider may make of a step. */
+/** Any outcome of a step at the provider. */
 export const anyOutcome: fc.Arbitrary<StepOutcome> = fc.oneof(
   {
     weight: 12,

@@ -19,7 +19,7 @@ const tools = [
 ];
 const validate = createArgumentValidator();
 
-/** Plans by `rules`, of which there are none unless a test says so. */
+/** Plans by `rules`, by default none. */
 function assignCalls(
   uses: readonly ToolUseBlock[],
   from: readonly ToolDefinition[],
@@ -33,7 +33,7 @@ function assignCalls(
 const use = (id: string, name: string, input: Json): ToolUseBlock => ({ type: 'tool_use', id, name, input });
 
 describe('planCalls', () => {
-  test('gives each call to the kind of its tool, in order', () => {
+  test('gives each call to the runner of its tool, in order', () => {
     const calls = assignCalls(
       [use('1', 'run', { a: 1 }), use('2', 'remember', { a: 2 }), use('3', 'ask', { a: 3 })],
       tools,
@@ -99,7 +99,7 @@ describe('planCalls', () => {
     });
   });
 
-  test('an unknown tool is rejected with the tools there are, in their order', () => {
+  test('an unknown tool is rejected with the available tools, in their order', () => {
     expect(assignCalls([use('1', 'nope', { a: 1 })], tools)).toEqual([
       {
         index: 0,
@@ -121,7 +121,7 @@ describe('planCalls', () => {
     }
   });
 
-  test('the text about an unknown tool stays short', () => {
+  test('the error about an unknown tool stays short', () => {
     const many = Array.from({ length: 60 }, (_, i) => makeTool(`t${i}`, schema));
     const rejection = assignCalls([use('1', 'n'.repeat(10_000), {})], many)[0]?.rejection ?? '';
     expect(rejection).toMatch(/^Tool not found: n{128}…\. Available tools: t0, .*t49, …\.$/);
@@ -142,7 +142,7 @@ describe('planCalls', () => {
     expect(call?.rejection).toMatch(rejection);
   });
 
-  test('what a call of a memory tool leaves null counts as left out, for its schema and for who carries it out', () => {
+  test('a null argument of a memory tool counts as omitted, for its schema and its runner', () => {
     const note = { ...schema, properties: { a: { type: 'integer' }, b: { type: 'string' } } };
     const own = [makeTool('remember', note, { kind: 'memory' }), makeTool('run', note, { kind: 'module' })];
     expect(assignCalls([use('1', 'remember', { a: 1, b: null })], own)[0]).toMatchObject({
@@ -173,7 +173,7 @@ describe('planCalls', () => {
     expect(assignCalls([use('1', 'remember', input)], tools)[0]?.kind).toBe('memory');
   });
 
-  test('of tool uses with one id only the first is carried out or answered', () => {
+  test('of tool uses with equal ids only the first is carried out or answered', () => {
     const calls = assignCalls(
       [use('1', 'run', { a: 1 }), use('1', 'ask', { a: 2 }), use('2', 'nope', {}), use('2', 'run', { a: 3 })],
       tools,
@@ -191,7 +191,7 @@ describe('planCalls', () => {
 });
 
 describe('calls by rules', () => {
-  test('a call that the rules forbid is not carried out, and the model is told what it may call', () => {
+  test('a call that the rules forbid is not carried out, and the model learns the allowed tools', () => {
     const rules = makeRules(child('run', 'remember'));
     const calls = assignCalls(
       [use('1', 'ask', { a: 1 }), use('2', 'remember', { a: 2 })],
@@ -231,7 +231,7 @@ describe('calls by rules', () => {
     ]);
   });
 
-  test('arguments that a rule fixes win over those of the model, before both are validated', () => {
+  test('arguments that a rule fixes override the model’s, before both are validated', () => {
     const rules = makeRules(first('run', { a: 7 }));
     const [given, missing] = assignCalls([use('1', 'run', { a: 1 }), use('2', 'run', {})], tools, rules);
     expect([given?.args, missing?.args]).toEqual([{ a: 7 }, { a: 7 }]);

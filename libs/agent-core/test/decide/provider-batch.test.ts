@@ -14,7 +14,7 @@ const NOON = Date.parse('2026-11-20T12:00:00Z');
 const at = (ms: number): Date => new Date(NOON + ms);
 const MINUTE = 60_000;
 
-describe('after a look at a submitted batch', () => {
+describe('after a poll of a submitted batch', () => {
   const policy = POLL_POLICY_DEFAULT;
   const row = { submitted_at: at(0), missing_since: null, sent_ms_ago: null };
   const remote = (processing_status: RemoteFacts['processing_status'], has_results = false): RemoteFacts => ({
@@ -22,7 +22,7 @@ describe('after a look at a submitted batch', () => {
     has_results,
   });
 
-  test.each([true, false])('an ended one is ended, results announced: %s', (has_results) => {
+  test.each([true, false])('an ended batch is ended, results announced: %s', (has_results) => {
     expect(decideAfterPoll(row, remote('ended', has_results), at(1), policy)).toEqual({ kind: 'ended' });
   });
 
@@ -33,7 +33,7 @@ describe('after a look at a submitted batch', () => {
     ['in_progress', 60 * MINUTE + 1, policy.poll_interval_ms_max],
     ['canceling', 24 * 60 * MINUTE, policy.poll_interval_ms_max],
     ['in_progress', -5 * MINUTE, policy.poll_interval_ms],
-  ] as const)('one that is %s after %i ms is looked at again in %i ms', (status, ageMs, delay_ms) => {
+  ] as const)('a batch that is %s after %i ms is polled again in %i ms', (status, ageMs, delay_ms) => {
     expect(decideAfterPoll(row, remote(status), at(ageMs), policy)).toEqual({
       kind: 'wait',
       delay_ms,
@@ -46,14 +46,14 @@ describe('after a look at a submitted batch', () => {
     ['for less than the grace', at(0), 'wait'],
     ['for the grace', at(-policy.missing_grace_ms + 1000), 'lost'],
     ['for days', at(-72 * 60 * MINUTE), 'lost'],
-  ])('one that the provider does not know %s', (_what, missing_since, kind) => {
+  ])('a batch that the provider does not know %s', (_what, missing_since, kind) => {
     const decision = decideAfterPoll({ ...row, missing_since }, null, at(1000), policy);
     expect(decision.kind).toBe(kind);
     if (decision.kind === 'wait')
       expect(decision).toEqual({ kind, delay_ms: policy.poll_interval_ms, missing: true });
   });
 
-  test('one that was sent within the grace by the provider’s clock is not given up, whatever the database’s says', () => {
+  test('a batch sent within the grace by the provider’s clock is not given up, whatever the database’s says', () => {
     const missed = { ...row, missing_since: at(-72 * 60 * MINUTE) };
     const decide = (sent_ms_ago: number | null) =>
       decideAfterPoll({ ...missed, sent_ms_ago }, null, at(0), policy).kind;
@@ -62,13 +62,13 @@ describe('after a look at a submitted batch', () => {
     expect(decide(null)).toBe('lost');
   });
 
-  test('one that is known again is no longer missing', () => {
+  test('a batch that is known again is no longer missing', () => {
     const missed = { ...row, missing_since: at(-72 * 60 * MINUTE) };
     expect(decideAfterPoll(missed, remote('in_progress'), at(0), policy)).toMatchObject({ missing: false });
   });
 });
 
-test('trouble of the account that a result names is told apart from every other reason for a rest', () => {
+test('account trouble in a result is told apart from every other reason for a rest', () => {
   expect(Object.values(PAUSE_REASONS).filter((reason) => reason.startsWith(ACCOUNT_TROUBLE))).toEqual([]);
 });
 
@@ -98,7 +98,7 @@ describe('after the provider refused a create', () => {
     );
   });
 
-  test('bad_request, once too many in a row were: no run ends any more; halved at rest, and alone it waits', () => {
+  test('bad_request, after too many in a row: no run ends any more; halved at rest, and alone it waits', () => {
     const pause_reason = 'the provider refuses every request as bad';
     const rest = { delay_ms: policy.pause_ms, pause_reason, needs_operator: true };
     const decideAt = (refusedInRow: number, requests: number) =>
@@ -154,7 +154,7 @@ describe('after the provider refused a create', () => {
   });
 });
 
-describe('the rest of a credential whose creates get no answer', () => {
+describe('the rest of a credential whose creates get no response', () => {
   test.each([
     [0, 0],
     [1, 0],

@@ -69,7 +69,7 @@ describe('a whole number too long to be kept to its last digit', () => {
       createArgumentValidator(),
     )[0]!;
 
-  test('is never altered in silence: the model is asked to write it as a string', () => {
+  test('is never altered silently: the model is asked to write it as a string', () => {
     const { run, messages } = say(spoken, `{"n": ${ID}}`);
     expect(run).toMatchObject({ state: 'ready' });
     expect(messages[1]?.content_json).toContain('near 12345678901234567000');
@@ -86,12 +86,12 @@ describe('a whole number too long to be kept to its last digit', () => {
     expect(say(bare, '-12').run).toMatchObject({ state: 'completed', result: -12 });
   });
 
-  test('is none of the quantities where an answer in words writes it out', () => {
+  test('is no quantity where an answer in words writes it out', () => {
     expect(say(spoken, '{"n": 1234567890123456789012345}').run).toMatchObject({ state: 'ready' });
     expect(say(spoken, '{"n": 1e24}').run).toMatchObject({ state: 'completed', result: { n: 1e24 } });
   });
 
-  test('is one beyond what numbers hold exactly, and no quantity', () => {
+  test('is any beyond the exact range of numbers, except quantities', () => {
     for (const n of [2 ** 53 - 1, -(2 ** 53 - 1), 0.1, 6.02e23, -1.5e300])
       expect(plan({ result: n }).rejection).toBeNull();
     for (const text of ['9007199254740993', '1e400', '-1e400'])
@@ -100,7 +100,7 @@ describe('a whole number too long to be kept to its last digit', () => {
   });
 });
 
-describe('an answer in words that nests deeper than what is stored', () => {
+describe('an answer in words that nests too deep to store', () => {
   const bare = toolPolicyOf(definition({ result_format: { schema: TREE }, finish: false }));
   const nested = (depth: number) => '['.repeat(depth) + ']'.repeat(depth);
 
@@ -110,13 +110,13 @@ describe('an answer in words that nests deeper than what is stored', () => {
     expect(messages[1]?.content_json).toContain('it nests deeper than 128 levels');
   });
 
-  test('is taken up to there', () => {
+  test('is accepted up to that depth', () => {
     expect(say(bare, nested(128)).run).toMatchObject({ state: 'completed' });
   });
 });
 
 describe('the tool finish', () => {
-  test('ends the run with what it is given', () => {
+  test('ends the run with its argument', () => {
     for (const result of [null, 'text', { n: 1 }, [1]]) {
       expect(callFinish(free, { result })).toEqual({
         state: 'completed',
@@ -128,7 +128,7 @@ describe('the tool finish', () => {
     expect(say(free, 'Done.').run).toMatchObject({ stop_reason: 'end_turn', error: null });
   });
 
-  test('takes a result of the schema that the run owes, and tells the model what does not fit', () => {
+  test('takes a result of the schema that the run owes, and tells the model its errors', () => {
     expect(typed.tools[1]?.input_schema).toMatchObject({
       properties: { result: SCHEMA },
       required: ['result'],
@@ -164,7 +164,7 @@ describe('the tool finish', () => {
         ({ kind, rejection }) => rejection ?? kind,
       );
 
-    test('is not taken before that one is called', () => {
+    test('is refused before that tool is called', () => {
       const refused = 'The result is not taken yet: call look first, then finish again.';
       expect(plan([finish])).toEqual([refused]);
       expect(plan([look('no object'), finish])[1]).toBe(refused);
@@ -177,7 +177,7 @@ describe('the tool finish', () => {
       expect(plan([look({})])).toEqual(['module']);
     });
 
-    test('is asked for with a call, though it was called beside one that the caller did not allow', () => {
+    test('is asked for with a call, though it was called beside a call that the caller denied', () => {
       const trail = { ...NO_TRAIL, history: { calls: ['finish', 'look'], last_result: null } };
       const { messages, run } = say(careful, '{"n":7}', { trail });
       expect(messages[1]?.content_json).toContain(
@@ -208,7 +208,7 @@ describe('the tool finish', () => {
 });
 
 describe('an answer that is the result', () => {
-  test('is looked for once in an answer whose code fence is not closed', () => {
+  test('is searched once in an answer whose code fence is not closed', () => {
     const answer = `\`\`\`json${'\n'.repeat(100_000)}{"n":1}`;
     expect(cpuMsOf(() => say(spoken, answer))).toBeLessThan(1000);
   });
@@ -238,7 +238,7 @@ describe('an answer that is the result', () => {
     expect(run).toMatchObject({ state: 'ready', trail: { reasks: 1 } });
   });
 
-  test('and has half a surrogate pair for a key is asked for again in words that the provider takes', () => {
+  test('and has half a surrogate pair for a key is asked for again in text that the provider accepts', () => {
     const strict = toolPolicyOf(
       definition({ result_format: { schema: { additionalProperties: false } }, finish: false }),
     );
@@ -247,7 +247,7 @@ describe('an answer that is the result', () => {
     expect(asked?.content_json).not.toContain('\\ud');
   });
 
-  test('and never fits fails the run, with what was wrong', () => {
+  test('and never fits fails the run, with the error', () => {
     expect(say(spoken, 'no', { trail: { ...NO_TRAIL, reasks: 3 } }).run).toMatchObject({
       state: 'failed',
       stop_reason: 'loop_detected',
@@ -259,7 +259,7 @@ describe('an answer that is the result', () => {
     });
   });
 
-  test('is told in the static prompt; a finish tool says it itself', () => {
+  test('is described in the static prompt; a finish tool describes it itself', () => {
     expect(spoken.result?.instructions).toContain(JSON.stringify(SCHEMA));
     expect([typed.result?.instructions, free.result]).toEqual(['', null]);
   });
@@ -292,7 +292,7 @@ describe('the schema of a result', () => {
     expect(checkResultSchema(nested(63))).toMatch(/nest at most/);
   });
 
-  test('that cannot be used, or is too much work, is said of every result', () => {
+  test('that is unusable, or too much work, is reported for every result', () => {
     expect(createResultCheck({ type: 'nothing' })(1)).toMatch(/^the schema is not usable/);
     const endless = {
       $ref: '#/$defs/a',

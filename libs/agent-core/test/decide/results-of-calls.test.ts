@@ -22,7 +22,7 @@ function settled(
 }
 
 describe('a run that calls a tool with other arguments each time, and always has the same result', () => {
-  /** The step at which it is stopped; null for none of thirty. */
+  /** Returns the step at which it is stopped; null for none of thirty. */
   function stoppedAt(planned: Partial<SettledCall['planned']>): number | null {
     let run = makeRun({ state: 'acting', max_steps: 100 });
     for (let step = 1; step <= 30; step++) {
@@ -33,7 +33,7 @@ describe('a run that calls a tool with other arguments each time, and always has
     return null;
   }
 
-  test('which only reads is stopped: it pays for nothing new', () => {
+  test('is stopped if it only reads: it pays for nothing new', () => {
     expect(stoppedAt({ tool: { ...lookup, side_effects: 'none' } })).toBe(10);
   });
 
@@ -70,7 +70,7 @@ describe('a run that ends by its calls of finish', () => {
   const missed = 'The run ended without the result that it owes: step limit reached.';
   const told = (refusal: string) => `${missed} Its last call to hand it over was refused: ${refusal}.`;
 
-  test('has the result of the first that was taken', () => {
+  test('has the first accepted result', () => {
     for (const calls of [
       [finish(true, 'taken', 1)],
       [finish(true, 'taken', 1), finish(true, 'taken', 2)],
@@ -117,7 +117,7 @@ describe('a run that ends by its calls of finish', () => {
   });
 });
 
-test('a run that goes round in circles tells its user why its result was not taken', () => {
+test('a run that goes round in circles tells its user why its result was refused', () => {
   const run = makeRun({
     state: 'acting',
     trail: { ...NO_TRAIL, refusal: 'n is missing', steps: { prints: [], seen: [], stalled: 8 } },

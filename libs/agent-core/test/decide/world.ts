@@ -14,24 +14,24 @@ import {
 } from './fleet.ts';
 import { anyOutcome } from './outcomes.ts';
 
-/** Few attempts, so that giving up is met often. */
+/** Few attempts, so that giving up is frequent. */
 export const policy: RetryPolicy = {
   attempts_max: 3,
   retry_delay_ms: 1,
   retry_delay_ms_max: 10,
   outage_delay_ms: 7,
 };
-/** A run takes at most this many passes: each step has its failed attempts, one more for doubled tokens, and its tools. */
+/** Maximum passes of a run: each step has its failed attempts, an attempt for doubled tokens, and its tools. */
 const passesMax = (maxSteps: number): number => maxSteps * (policy.attempts_max + 2) * 2;
 
-/** The world around a fleet: what the provider makes of each attempt, and how its lines are delivered. */
+/** The environment of a fleet: the outcome of each attempt, and the delivery of its lines. */
 export interface World {
   readonly maxSteps: readonly number[];
-  /** The outcome of an attempt; the same whenever it is asked for. */
+  /** The outcome of an attempt, always the same. */
   readonly outcomeOf: (customId: string) => StepOutcome;
-  /** Place of a line in a pass; any numbers, so any order. */
+  /** Position of a line in a pass; any numbers, so any order. */
   readonly placeOf: (pass: number, customId: string, copy: number) => number;
-  /** How often a line comes, beyond once. */
+  /** Number of further copies of a line. */
   readonly copiesOf: (pass: number, customId: string) => number;
   /** Whether a run's calls are carried out in this pass or later. */
   readonly actsNow: (pass: number, runId: string) => boolean;
@@ -48,7 +48,7 @@ export const world: fc.Arbitrary<World> = fc.record({
   cancelledAt: fc.option(fc.nat(11), { nil: null, freq: 3 }),
 });
 
-/** Takes every run to its end and returns the rows after each change. */
+/** Runs a fleet to its end and returns the rows after each change. */
 export function runFleet(
   given: World,
   delivery: 'as told' | 'in order, once',
@@ -71,7 +71,7 @@ export function runFleet(
       if (facts.state !== 'in_flight' || step === undefined) continue;
       sent.push({ key: step.key, outcome: given.outcomeOf(customIdOf(step.key)) });
     }
-    // Each pass may deliver lines of earlier passes again, as a stream that is read from the top does.
+    // Each pass may deliver earlier lines again, as a stream read from the top does.
     const delivered =
       delivery === 'in order, once'
         ? sent
@@ -93,12 +93,12 @@ export function runFleet(
   return history;
 }
 
-/** The rows as the last change left them. */
+/** Returns the rows after the last change. */
 export function endOf(history: readonly (readonly RunRow[])[]): readonly RunRow[] {
   return history.at(-1) ?? [];
 }
 
-/** Every row that ever was, each once however long it stood. */
+/** Returns every version of every row, each once. */
 export function versionsOf(history: readonly (readonly RunRow[])[]): ReadonlySet<RunRow> {
   return new Set(history.flat());
 }

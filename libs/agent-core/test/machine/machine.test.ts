@@ -7,7 +7,7 @@ import { ENDED_RUN_STATES, isRunEnded, RUN_STATES, runMachine, STOP_REASONS } fr
 import { STEP_STATES, stepMachine } from '../../src/machine/step.ts';
 import { TOOL_CALL_STATES, toolCallMachine } from '../../src/machine/tool-call.ts';
 
-/** Every legal transition, written out a second time: `states: event → state`. Whatever is not here is illegal. */
+/** Every legal transition, written out a second time: `states: event → state`. All others are illegal. */
 const LEGAL: Readonly<Record<string, readonly string[]>> = {
   batch: [
     'receiving: accept → running',
@@ -60,7 +60,7 @@ const LEGAL: Readonly<Record<string, readonly string[]>> = {
   ],
 };
 
-/** Where rows begin, written out a second time. */
+/** Initial states, written out a second time. */
 const INITIAL: Readonly<Record<string, readonly string[]>> = {
   batch: ['receiving'],
   run: ['queued'],
@@ -101,7 +101,7 @@ describe.each(machines)('a $name', (machine) => {
     events.map((event) => ({ state, event, to: edges.get(`${state} ${event}`) })),
   );
 
-  test('has no event and no state that the table of legal transitions does not know', () => {
+  test('has only the events and states of the table of legal transitions', () => {
     const known = [...edges].flatMap(([from, to]) => [...from.split(' '), to]);
     expect(new Set([...known, ...(INITIAL[machine.name] ?? [])])).toEqual(new Set([...states, ...events]));
   });
@@ -124,14 +124,14 @@ describe.each(machines)('a $name', (machine) => {
     );
   });
 
-  test('ends where nothing moves it any more, and its docs say so there and only there', () => {
+  test('ends where no event leaves, and its docs say so there and only there', () => {
     const ends = TERMINAL[machine.name];
     expect(terminalStates(machine)).toEqual(ends);
     for (const [state, doc] of Object.entries(machine.states)) {
       expect([doc.next, doc.wakes], state).toEqual(
         ends?.includes(state)
           ? ['No action.', 'Final.']
-          : [expect.not.stringMatching(/^Nobody/), expect.not.stringMatching(/Final/)],
+          : [expect.not.stringMatching(/^No action/), expect.not.stringMatching(/Final/)],
       );
     }
   });
@@ -142,7 +142,7 @@ describe.each(machines)('a $name', (machine) => {
     }
   });
 
-  test('reaches every state from those it begins in, and an end from every state', () => {
+  test('reaches every state from the initial states, and a final state from every state', () => {
     const reachable = (...from: readonly string[]): ReadonlySet<string> => {
       const found = new Set(from);
       for (const state of found) {

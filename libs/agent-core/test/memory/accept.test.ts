@@ -19,11 +19,11 @@ function revised(agent_id: string, block_id: string, rest: Partial<HeldFacts> = 
 }
 const created = (agent_id: string, label: string): HeldFacts =>
   revised(agent_id, `new ${label}`, { kind: 'created', label, base_label: null });
-/** Agents with blocks of these labels; blocks are named by their first label. */
+/** Makes agents with blocks of these labels; blocks are named by their first label. */
 const uses = (agent_id: string, ...labels: readonly string[]): LabelInUse[] =>
   labels.map((label) => ({ agent_id, block_id: label, label }));
 
-test('what nobody else has touched is accepted; what others edited or deleted is stale', () => {
+test('untouched changes are accepted; changes of edited or deleted blocks are stale', () => {
   expect(
     planAccept(
       [
@@ -38,7 +38,7 @@ test('what nobody else has touched is accepted; what others edited or deleted is
   ).toEqual([null, 'edited', 'deleted', null, null]);
 });
 
-test('a block that was closed to agents since keeps its text, and so does one whose limit was lowered below it', () => {
+test('a block that is now read-only keeps its text, and so does a block whose limit is now too low', () => {
   const held = [
     revised('a', 'x', { is_read_only: true, is_over_limit: true }),
     revised('b', 'y', { kind: 'detached', is_read_only: true }),
@@ -49,12 +49,12 @@ test('a block that was closed to agents since keeps its text, and so does one wh
   expect(planAccept(held, [])).toEqual(['read_only', 'read_only', 'over_limit', null, 'edited']);
 });
 
-test('a shared block takes the changes of one agent, and may be given up by others', () => {
+test('a shared block takes the changes of one agent, and may be detached by others', () => {
   const held = [revised('a', 'x'), revised('b', 'x'), revised('c', 'x', { kind: 'detached' })];
   expect(planAccept(held, [])).toEqual([null, 'edited', null]);
 });
 
-test('a change that comes to nothing, or is refused, takes a shared block from nobody', () => {
+test('a change without effect, or refused, does not use up a shared block', () => {
   const undone = [revised('a', 'x', { is_written: false }), revised('b', 'x')];
   expect(planAccept(undone, [])).toEqual([null, null]);
   const renamed = [revised('a', 'x', { label: 'facts' }), revised('b', 'x'), revised('c', 'x')];
@@ -62,7 +62,7 @@ test('a change that comes to nothing, or is refused, takes a shared block from n
   expect(planAccept(renamed, labels)).toEqual(['label_taken', null, 'edited']);
 });
 
-test('of thousands that would give a shared block a label that is in use, all are refused at once', () => {
+test('of thousands that would give a shared block a used label, all are refused at once', () => {
   const agents = Array.from({ length: 5_000 }, (_, index) => `agent ${index}`);
   const renamed = agents.map((agent) => revised(agent, 'x', { label: 'facts' }));
   const labels = [...agents.flatMap((agent) => uses(agent, 'x')), ...uses('other', 'x', 'facts')];
@@ -70,7 +70,7 @@ test('of thousands that would give a shared block a label that is in use, all ar
   expect(cpuMsOf(refuse)).toBeLessThan(5_000);
 });
 
-test('labels may be swapped, handed on and freed by one accept', () => {
+test('one accept may swap, hand on and free labels', () => {
   const swap = [revised('a', 'x', { label: 'y' }), revised('a', 'y', { label: 'x' })];
   expect(planAccept(swap, uses('a', 'x', 'y'))).toEqual([null, null]);
   const handed = [revised('a', 'x', { label: 'old' }), created('a', 'x')];
@@ -79,13 +79,13 @@ test('labels may be swapped, handed on and freed by one accept', () => {
   expect(planAccept(freed, uses('a', 'x'))).toEqual([null, null]);
 });
 
-test('a label that an agent uses by now is not taken, also by another agent of the block', () => {
+test('a label that an agent uses by now is refused, also for another agent of the block', () => {
   expect(planAccept([created('a', 'x')], uses('a', 'x'))).toEqual(['label_taken']);
   const shared = [...uses('a', 'x'), ...uses('b', 'x', 'y')];
   expect(planAccept([revised('a', 'x', { label: 'y' })], shared)).toEqual(['label_taken']);
 });
 
-test('what counted on a label that is not freed is stale too', () => {
+test('a change that needs a label which is not freed is stale too', () => {
   const held = [revised('a', 'x', { label: 'y' }), created('a', 'x')];
   const labels = [...uses('a', 'x'), ...uses('b', 'x', 'y')];
   expect(planAccept(held, labels)).toEqual(['label_taken', 'label_taken']);

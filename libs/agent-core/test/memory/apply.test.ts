@@ -9,20 +9,20 @@ import { codePointLength } from '../../src/memory/text.ts';
 import { checkInputSchema } from '../../src/tools/validate.ts';
 import { makeBlock } from './blocks.ts';
 
-/** The tools that edit the text of one block. */
+/** The tools that edit the text of a block. */
 const EDIT_TOOLS = MEMORY_TOOLS.filter((tool) => !BLOCK_TOOLS.includes(tool) && !isStoreCall(tool.name));
 
 const human = makeBlock('human', 'Name: Ann\nCity: Oslo\nName: Bob');
 const persona = makeBlock('persona', '');
 const blocks = [human, persona, makeBlock('rules', 'be kind', { read_only: true })];
 
-/** The new value of the block, and what the model reads. */
+/** Returns the block's new value and the text for the model. */
 function apply(tool: string, args: JsonObject, on = blocks) {
   const { outcome, write } = applyMemoryTool(tool, args, on);
   return { ok: outcome.ok, result: outcome.result, value: write?.value ?? null };
 }
 
-describe('what each tool does', () => {
+describe('the effect of each tool', () => {
   test.each<[string, JsonObject, string, string | null]>([
     [
       'core_memory_append',
@@ -99,12 +99,12 @@ describe('what each tool does', () => {
     expect(apply(tool, args)).toEqual({ ok: true, result: result ?? value, value });
   });
 
-  test('the write names the block and the revision that it was worked out from', () => {
+  test('the write names the block and its base revision', () => {
     const { write } = applyMemoryTool('memory_rethink', { label: 'human', new_memory: 'x' }, blocks);
     expect(write).toEqual({ block_id: human.block_id, based_on_revision: 3, value: 'x' });
   });
 
-  test('a value that is already there is a success without a write, even beyond the limit', () => {
+  test('an unchanged value is a success without a write, even beyond the limit', () => {
     const full = [makeBlock('human', 'too long', { char_limit: 3 })];
     expect(apply('memory_rethink', { label: 'human', new_memory: 'too long' }, full)).toEqual({
       ok: true,
@@ -117,7 +117,7 @@ describe('what each tool does', () => {
   });
 });
 
-describe('what each tool refuses, and what it tells the model', () => {
+describe('the refusals of each tool and their texts for the model', () => {
   const over = [makeBlock('small', 'abc', { char_limit: 5 })];
 
   test.each<[string, JsonObject, string]>([
@@ -235,7 +235,7 @@ describe('what each tool refuses, and what it tells the model', () => {
     expect(result).toContain('would hold 10000000000 characters');
   });
 
-  test('an ambiguous text of one repeated letter names at most twenty places', () => {
+  test('an ambiguous text of a repeated letter names at most twenty places', () => {
     const large = [makeBlock('large', 'a\n'.repeat(50_000))];
     const { result } = apply('memory_replace', { label: 'large', old_string: 'a', new_string: 'b' }, large);
     expect(result).toContain(
@@ -343,7 +343,7 @@ describe('memory_replace and tabs', () => {
     ['the text itself may be replaced with tabs', 'a b', 'a b', '\t', '\t'],
     ['ambiguous as spaces', '\ta\n\ta', ' a', 'X', null],
     ['the exact match wins over a tab that reads the same', '\ta\n        a', ' a', 'X', '\ta\n       X'],
-    ['the exact match wins over one as spaces', '\ta\n        a', '\ta', 'X', 'X\n        a'],
+    ['the exact match wins over a match with spaces', '\ta\n        a', '\ta', 'X', 'X\n        a'],
   ])('%s', (_name, value, old_string, new_string, expected) => {
     const { write } = applyMemoryTool('memory_replace', { label: 'a', old_string, new_string }, [
       makeBlock('a', value),
@@ -368,7 +368,7 @@ describe('memory_replace and tabs', () => {
 });
 
 describe('text that Postgres cannot hold', () => {
-  test('NUL and lone surrogates never reach a value, and match what is stored', () => {
+  test('NUL and lone surrogates never reach a value, and match stored texts', () => {
     expect(apply('memory_rethink', { label: 'human', new_memory: 'a\u0000b\ud800c' }).value).toBe(
       'ab\ufffdc',
     );
@@ -455,7 +455,7 @@ describe('for any call', () => {
     );
   });
 
-  test('rethinking to a text makes the value that text, and appending keeps what was there', () => {
+  test('rethinking sets the value to the text, and appending keeps the old text', () => {
     fc.assert(
       fc.property(fc.string(), fc.string(), (before, after) => {
         const on = [makeBlock('a', before)];
@@ -485,7 +485,7 @@ describe('definitions', () => {
     }
   });
 
-  test('there are six that edit the text of one block', () => {
+  test('there are six that edit the text of a block', () => {
     expect(EDIT_TOOLS.map((tool) => tool.name).toSorted()).toEqual([
       'core_memory_append',
       'core_memory_replace',

@@ -1,6 +1,6 @@
 import type { BlockView } from '../../src/model/block.ts';
 
-/** A block with the parts that a test does not care about filled in. */
+/** Makes a block with defaults for the rest. */
 export function makeBlock(label: string, value: string, rest: Partial<BlockView> = {}): BlockView {
   return {
     block_id: `00000000-0000-4000-8000-${Buffer.from(label).toString('hex').padStart(12, '0').slice(-12)}`,

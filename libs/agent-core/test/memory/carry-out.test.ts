@@ -24,7 +24,7 @@ const options: MemoryCallOptions = {
 };
 const SHOWN = 'Name: Ann\nCity: Oslo\nLikes: tea';
 
-/** A block that the request showed as `SHOWN` and that has become `current`. */
+/** Makes a block that the request showed as `SHOWN` and that is now `current`. */
 function held(
   policy: ConflictPolicy,
   current: string = SHOWN,
@@ -54,7 +54,7 @@ const replace = (label: string, old_string: string, new_string: string) =>
   ['memory_replace', { label, old_string, new_string }] as const;
 const rethink = (label: string, new_memory: string) => ['memory_rethink', { label, new_memory }] as const;
 
-describe('a write of a block that nobody else has changed', () => {
+describe('a write of a block without other writers', () => {
   test.each(CONFLICT_POLICIES)('is written under %s', (policy) => {
     const { outcome, effects, held: left } = call(...replace('human', 'Oslo', 'Rome'), [held(policy)]);
     const value = 'Name: Ann\nCity: Rome\nLikes: tea';
@@ -81,23 +81,23 @@ describe('a write of a block that nobody else has changed', () => {
     expect(second.held[0]).toMatchObject({ current: { revision: 5 } });
   });
 
-  test('touches no other block, however stale the agent is about it (B60a)', () => {
+  test('touches no other block, however stale the agent’s view of it', () => {
     const other = held('last_write', 'changed by others', 'other');
     const { effects, held: left } = call(...append('human', 'x'), [held('last_write'), other]);
     expect(effects.map((effect) => effect.label)).toEqual(['human']);
     expect(left[1]).toBe(other);
   });
 
-  test('that takes a change of others back is a write like any other (B60b)', () => {
+  test('that reverts a change of others is a write like any other', () => {
     const { effects } = call(...rethink('human', SHOWN), [held('last_write', 'changed by others')]);
     expect(effects).toMatchObject([{ value: SHOWN, resolution: 'overwrote' }]);
   });
 });
 
-describe('a write of a block that somebody else has changed since', () => {
+describe('a write of a block that another writer has changed since', () => {
   const theirs = `${SHOWN}\nPet: cat`;
 
-  test('is refused under reject, with what to do', () => {
+  test('is refused under reject, with advice', () => {
     const blocks = [held('reject', theirs)];
     const { outcome, effects, held: left } = call(...append('human', 'Age: 5'), blocks);
     expect(outcome).toEqual({
@@ -122,7 +122,7 @@ describe('a write of a block that somebody else has changed since', () => {
     );
   });
 
-  test('that is in what they wrote writes nothing under merge, and the model reads what the block holds', () => {
+  test('that their text already holds writes nothing under merge, and the model reads the block', () => {
     const now = theirs.replace('Oslo', 'Rome');
     const { outcome, effects } = call(...replace('human', 'Oslo', 'Rome'), [held('merge', now)]);
     expect(effects).toEqual([]);
@@ -132,7 +132,7 @@ describe('a write of a block that somebody else has changed since', () => {
     });
   });
 
-  test('keeps line numbers meaning what the model saw, under merge', () => {
+  test('keeps the line numbers that the model saw, under merge', () => {
     const shifted = `new first line\n${SHOWN}`;
     const { effects } = call('memory_insert', { label: 'human', new_string: 'Age: 5', insert_line: 1 }, [
       held('merge', shifted),
@@ -148,7 +148,7 @@ describe('a write of a block that somebody else has changed since', () => {
     expect(effects).toEqual([]);
   });
 
-  test('is refused under merge where the merged text would be too long (B69)', () => {
+  test('is refused under merge where the merged text would be too long', () => {
     const block = held('merge', theirs);
     const short = { ...block, current: { ...block.current, char_limit: theirs.length + 3 } };
     expect(call(...append('human', 'x'), [short]).outcome.ok).toBe(true);
@@ -158,7 +158,7 @@ describe('a write of a block that somebody else has changed since', () => {
     });
   });
 
-  test('of a part takes nothing back under last_write', () => {
+  test('of a part reverts nothing under last_write', () => {
     expect(call(...append('human', 'Age: 5'), [held('last_write', theirs)]).effects).toMatchObject([
       { based_on_revision: 4, value: `${theirs}\nAge: 5`, resolution: 'clean' },
     ]);
@@ -185,12 +185,12 @@ describe('a write of a block that somebody else has changed since', () => {
     }
   });
 
-  test('a change that was taken back is none', () => {
+  test('a change that was taken back does not count', () => {
     const back = { ...held('reject'), current: makeBlock('human', SHOWN, { revision: 9 }) };
     expect(call(...append('human', 'x'), [back]).effects).toMatchObject([{ resolution: 'clean' }]);
   });
 
-  test('a second call of the step merges again, and a rewrite in it drops nothing of theirs', () => {
+  test('a second call of the step merges again, and a rewrite in it drops none of their lines', () => {
     const first = call(...append('human', 'Age: 5'), [held('merge', theirs)]);
     expect(first.effects).toMatchObject([{ value: `${theirs}\nAge: 5`, resolution: 'merged' }]);
     const second = call(...rethink('human', `${SHOWN}\nAge: 6`), first.held);
@@ -213,7 +213,7 @@ describe('a block that the request did not show', () => {
     expect(first.held[0]).toMatchObject({ current: { revision: 5 }, seen: null });
   });
 
-  test('is not written over by a rewrite under reject', () => {
+  test('is not overwritten by a rewrite under reject', () => {
     const { outcome, effects } = call(...rethink('human', 'mine'), [unseen('reject')]);
     expect(outcome).toMatchObject({ ok: false, result: expect.stringContaining(theirs) });
     expect(effects).toEqual([]);
@@ -227,12 +227,12 @@ describe('a block that the request did not show', () => {
     expect(second.effects).toMatchObject([{ value: `${theirs}\nmine, again`, resolution: 'merged' }]);
   });
 
-  test('gives way to a rewrite under last_write, which says so', () => {
+  test('is overwritten by a rewrite under last_write, which says so', () => {
     const { effects } = call(...rethink('human', 'mine'), [unseen('last_write')]);
     expect(effects).toMatchObject([{ value: 'mine', resolution: 'overwrote' }]);
   });
 
-  test('is not taken to be known by an edit of a part that went before the rewrite', () => {
+  test('stays unknown after an edit of a part before the rewrite', () => {
     const first = call(...append('human', 'x'), [unseen('merge')]);
     const second = call(...rethink('human', 'mine'), first.held);
     expect(second.effects).toMatchObject([{ value: `${theirs}\nx\nmine`, resolution: 'merged' }]);
@@ -249,7 +249,7 @@ describe('a block that the request did not show', () => {
 describe('calls that change more than one text', () => {
   const two = [held('merge', `${SHOWN}\nPet: cat`), held('reject', 'changed', 'other')];
 
-  test('a patch is kept whole or not at all, conflicts included (B65)', () => {
+  test('a patch is kept whole or not at all, conflicts included', () => {
     const patch = ['*** Update Block: human', '+Age: 5', '*** Update Block: other', '+x'].join('\n');
     expect(call('memory_apply_patch', { patch }, two)).toMatchObject({ outcome: { ok: false }, effects: [] });
     expect(call('memory_apply_patch', { label: 'human', patch: '+Age: 5' }, two).effects).toMatchObject([
@@ -298,7 +298,7 @@ describe('calls that change more than one text', () => {
     expect(effects).toMatchObject([{ kind: 'describe', based_on_revision: 3 }]);
   });
 
-  test('a label that another agent has on a block that is shared is not taken (B64)', () => {
+  test('a label that another agent uses on a shared block is refused', () => {
     const { block_id } = held('reject').current;
     const rest = { isLabelTaken: (id: string, label: string) => id === block_id && label === 'taken' };
     const rename = (new_path: string) =>
@@ -329,9 +329,9 @@ describe('calls that change more than one text', () => {
   });
 });
 
-describe('a label that somebody else took from a block after the request showed it', () => {
+describe('a label that another writer took from a block after the request showed it', () => {
   const idOf = (label: string) => makeBlock(label, '').block_id;
-  /** What the request showed under two labels. */
+  /** The blocks that the request showed under two labels. */
   const known = new Map([
     ['this', idOf('this')],
     ['last', idOf('last')],
@@ -356,7 +356,7 @@ describe('a label that somebody else took from a block after the request showed 
     patch('*** Delete Block: this'),
   ] as const;
 
-  test.each(every)('is not taken for that of the block that has it now by %s %j', (tool, args) => {
+  test.each(every)('does not mean the block that has it now for %s %j', (tool, args) => {
     for (const policy of CONFLICT_POLICIES) {
       const swapped = [relabelled('this', 'last', policy), relabelled('last', 'this', policy)];
       const { outcome, effects } = call(tool, args, swapped, { known, may_create: true });
@@ -385,7 +385,7 @@ describe('a label that somebody else took from a block after the request showed 
     ]);
   });
 
-  test('is still good for the blocks that the answer itself rearranged, in one call or in several', () => {
+  test('still means the blocks that the answer itself rearranged, in one call or in several', () => {
     const blocks = [relabelled('this', 'this'), relabelled('last', 'last')];
     const rename = (old_path: string, new_path: string) => command('rename', { old_path, new_path });
     const steps = [
@@ -426,7 +426,7 @@ describe('a label that somebody else took from a block after the request showed 
 });
 
 describe('a rewrite of a block that does not exist', () => {
-  test('makes it where the agent may, and lists the existing ones where not (B60)', () => {
+  test('creates it where the agent may, and otherwise lists the existing blocks', () => {
     for (const [tool, args] of [
       rethink('notes', 'a'),
       ['rethink_memory', { target_block_label: 'notes', new_memory: 'a' }],
@@ -485,7 +485,7 @@ test('an overlap names at most three lines, shortened', () => {
   });
 });
 
-test('a merge that comes to what is there already writes nothing', () => {
+test('a merge without a change writes nothing', () => {
   const current = makeBlock('human', 'a\nb\nx\ny');
   const facts = { base: 'a\nb', current, value: 'a\nb\nx', changed_by: 'run' } as const;
   expect(resolveWrite('merge', facts, diff3)).toEqual({ kind: 'none' });

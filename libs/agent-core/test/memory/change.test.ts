@@ -48,7 +48,7 @@ describe('a change of memory', () => {
     expect(change('-- a\nb', '++ a\nb')).toMatchObject({ lines_added: 1, lines_removed: 1 });
   });
 
-  test('too large for a shortest diff is shown as a replacement, which applies as well', () => {
+  test('too large for a shortest diff is shown as a replacement that also applies', () => {
     const text = (sign: string, end: string): string =>
       Array.from({ length: 3_000 }, (_, index) => `${sign} ${index}`).join('\n') + end;
     for (const [before, after] of [
@@ -80,7 +80,7 @@ describe('a change of memory', () => {
 });
 
 describe('the shrink alarm', () => {
-  test('goes off when most of a text is gone, and not for short ones', () => {
+  test('goes off when most of a text is lost, except for short texts', () => {
     expect(isShrinkAlarm({ chars_before: 1000, chars_after: 400 })).toBe(true);
     expect(isShrinkAlarm({ chars_before: 1000, chars_after: 401 })).toBe(false);
     expect(isShrinkAlarm({ chars_before: 199, chars_after: 0 })).toBe(false);

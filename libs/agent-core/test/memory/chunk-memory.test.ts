@@ -72,7 +72,7 @@ const memory = (rest: Partial<StoredMemory> = {}): StoredMemory => ({
   ...rest,
 });
 
-/** Opens the memory of runs; `carryOut` makes a call of one of them. */
+/** Opens the memory of runs; `carryOut` carries out a call of a run. */
 function open(
   rows: StoredMemory,
   runs: readonly RunWithCalls[] = [{ run: run(), calls: [] }],
@@ -87,7 +87,7 @@ function open(
   return { blocks, carryOut, held: (of = run()) => heldBy(blocks, of) };
 }
 
-describe('what memory calls need', () => {
+describe('the needs of memory calls', () => {
   const move = '*** Begin Patch\n*** Update File: a\n*** Move to: b\n*** End Patch';
   test.each<[string, PlannedCall, boolean, boolean]>([
     ['an edit of a text', append('human', 'x'), false, false],
@@ -109,7 +109,7 @@ describe('what memory calls need', () => {
 });
 
 describe('calls on blocks', () => {
-  test('see what the calls before them wrote, and name the revision that they are based on', () => {
+  test('see the writes of earlier calls, and name their base revision', () => {
     const { carryOut, held } = open(memory());
     const writer = {
       project_id: 'project',
@@ -161,7 +161,7 @@ describe('calls on blocks', () => {
     expect(open(rows).carryOut(run(), append('human', 'A')).outcome.ok).toBe(false);
   });
 
-  test('make, describe, rename and give up blocks', () => {
+  test('create, describe, rename and detach blocks', () => {
     const { carryOut, held } = open(memory());
     const created = carryOut(
       run(),
@@ -192,7 +192,7 @@ describe('calls on blocks', () => {
     expect(held().map(({ current }) => current.label)).toEqual(['rules', 'newer']);
   });
 
-  test('may be made by a run that was shown nothing', () => {
+  test('may be made by a run that was shown no block', () => {
     const { carryOut } = open(memory({ shown: [] }));
     expect(carryOut(run(), command({ command: 'delete', path: '/memories/human' })).changes).toMatchObject([
       { kind: 'detached', block_id: 'h' },
@@ -209,7 +209,7 @@ describe('calls on blocks', () => {
   });
 });
 
-describe('a label that is taken', () => {
+describe('a label in use', () => {
   const labels = [
     { agent_id: 'agent', block_id: 'h', label: 'human' },
     { agent_id: 'other', block_id: 'h', label: 'human' },
@@ -217,7 +217,7 @@ describe('a label that is taken', () => {
   ];
   const rename = (old_path: string, new_path: string) => command({ command: 'rename', old_path, new_path });
 
-  test('by another agent that shares the block refuses the new label, until that agent gives it up', () => {
+  test('by another agent that shares the block refuses the new label, until that agent detaches it', () => {
     const other = run({ id: 'run2', agent_id: 'other' });
     const theirs = makeBlock('theirs', 'x', { block_id: 'x' });
     const locked = [stored('agent'), stored('other'), stored('other', theirs)];
@@ -232,7 +232,7 @@ describe('a label that is taken', () => {
     expect(carryOut(run(), rename('/memories/human', '/memories/free')).outcome.ok).toBe(true);
   });
 
-  test('is judged by what the call has changed so far', () => {
+  test('is judged by the changes of the call so far', () => {
     const inUse = labelsInUse(labels);
     const drafted = (rest: Partial<DraftLabels>) => ({
       detached: new Set(['x']),
@@ -245,7 +245,7 @@ describe('a label that is taken', () => {
     expect(inUse.isTaken('agent', 'h', 'free', drafted({ renamed: new Map([['x', 'free']]) }))).toBe(true);
   });
 
-  test('by a block that was just made is taken as well', () => {
+  test('by a block that was just created counts as well', () => {
     const { carryOut } = open(memory({ labels: [] }));
     const create = (path: string) => command({ command: 'create', path, description: '', file_text: '' });
     expect(carryOut(run(), create('/memories/one')).outcome.ok).toBe(true);
@@ -274,7 +274,7 @@ describe('a step that was carried out in part before', () => {
     ).toEqual([]);
   });
 
-  test('goes on with the labels of now, where a call may have moved one', () => {
+  test('goes on with the present labels, where a call may have moved a label', () => {
     const known = (made: PlannedCall, shown = memory().shown) =>
       open(memory({ shown }), [{ run: run(), calls: [], done: [made] }]).blocks.known.get('run1');
     expect(known(done[0]!)).toEqual(
@@ -301,7 +301,7 @@ describe('a batch under review', () => {
   });
   const review = (rows: Partial<StoredMemory> = {}) => open(memory(rows), [{ run: reviewed, calls: [] }]);
 
-  test('writes copies of what the run was shown, each stored before its first change', () => {
+  test('writes copies of the shown blocks, each stored before its first change', () => {
     const { carryOut, held } = review({
       shown: [
         shownTo('run1', human, { revision: 2, value: 'Older.', description: 'old' }),
@@ -366,7 +366,7 @@ describe('a batch under review', () => {
     ]);
   });
 
-  test('has two runs of an agent share its drafts', () => {
+  test('shares the drafts of an agent between its runs', () => {
     const second = run({ batch_apply: 'review', id: 'run2' });
     const { blocks, carryOut, held } = open(
       memory({ shown: [shownTo('run1'), shownTo('run2')] }),
@@ -381,7 +381,7 @@ describe('a batch under review', () => {
     expect(blocks.labels.isTaken('agent', 'h', 'n', { detached: new Set(), renamed: new Map() })).toBe(false);
   });
 
-  test('knows no label of an agent that was shown nothing', () => {
+  test('knows no label of an agent that was shown no block', () => {
     const { held, blocks } = review({ locked: [], shown: [], drafts: [] });
     expect(held(reviewed)).toEqual([]);
     expect(blocks.known.get('run1')).toEqual(new Map());
@@ -410,7 +410,7 @@ describe('calls that the store answers', () => {
     expect([...questions.answered.keys()]).toEqual([insert, broken]);
   });
 
-  test('are answered with what was found, and keep passages', () => {
+  test('are answered with the hits, and keep passages', () => {
     const said = { role: 'user' as const, content: 'said', created_at: new Date(0), rank: null };
     const store = answerStoreCalls(readStoreCalls(asked, new Map()), [], [[said]], new Date(0));
     const { carryOut } = open(memory(), undefined, store);

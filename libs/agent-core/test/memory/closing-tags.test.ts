@@ -15,7 +15,7 @@ function hold(label: string, value: string): HeldBlock {
   return { current, seen: { revision: current.revision, value }, policy: 'merge', changed_by: 'person' };
 }
 
-/** What a call makes of the block `human`, or says. */
+/** Returns the text of the block `human` after a call, or the call's error. */
 function after(tool: string, args: JsonObject, stored = STORED, beside = 'x'): string {
   const held = [hold('human', stored), hold('persona', beside)];
   const { outcome, effects } = carryOutMemoryCall(tool, args, held, {
@@ -44,7 +44,7 @@ describe('text that a model copies from the prompt, where closing tags are shown
       STORED.replace('3', '4'),
     ],
     [
-      'and so is the old one as it is stored',
+      'and so is the old text in its stored form',
       'memory_replace',
       { old_string: '3</value>', new_string: '4</value>' },
       STORED.replace('3', '4'),
@@ -73,12 +73,12 @@ describe('text that a model copies from the prompt, where closing tags are shown
     expect(after(tool, { label: 'human', ...args })).toBe(expected);
   });
 
-  test('is left alone where the prompt shows no such tag, and for tags that are shown as they are', () => {
+  test('is left alone where the prompt shows no such tag, and for tags shown unchanged', () => {
     const args = { label: 'human', content: '<\\/value> <\\/b> <\\/other>' };
     expect(after('core_memory_append', args, 'a </b>')).toBe('a </b>\n<\\/value> <\\/b> <\\/other>');
   });
 
-  test('is left alone where stored text itself holds what the prompt makes of the tag', () => {
+  test('is left alone where stored text itself holds the escaped tag', () => {
     const stored = '</value> and <\\/value>';
     expect(after('memory_rethink', { label: 'human', new_memory: `${stored}!` }, stored)).toBe(`${stored}!`);
     expect(
@@ -93,7 +93,7 @@ describe('text that a model copies from the prompt, where closing tags are shown
   });
 });
 
-test('what is shown is restored, whatever it was, unless it holds both forms', () => {
+test('shown text is restored, unless it holds both forms', () => {
   const tags = tagNames(['human']);
   const part = fc.constantFrom('</', '<\\/', '<', '>', 'value', 'human', ' ', '\n', 'x');
   const text = fc.array(part, { maxLength: 12 }).map((parts) => parts.join(''));

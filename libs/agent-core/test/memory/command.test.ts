@@ -23,7 +23,7 @@ function run(args: JsonObject, blocks: readonly BlockView[] = [human, nested, ru
 }
 
 describe('the memory tool', () => {
-  test('create makes a block, empty where there is no text', () => {
+  test('create makes a block, empty without a text', () => {
     expect(run({ command: 'create', path: '/memories/notes', description: 'd', file_text: 'a\nb' })).toEqual({
       ok: true,
       said: "Successfully created memory block 'notes'. Your next prompt shows your memory as it is now.",
@@ -53,7 +53,7 @@ describe('the memory tool', () => {
     });
   });
 
-  test('insert puts lines after a line, and at the end by default (B62)', () => {
+  test('insert puts lines after a line, and at the end by default', () => {
     const insert = { command: 'insert', path: 'human', insert_text: 'Age: 5' };
     expect(run({ ...insert, insert_line: 1 }).said).toBe('Name: Ann\nAge: 5\nCity: Oslo');
     expect(run({ ...insert, insert_line: 0 }).said).toBe('Age: 5\nName: Ann\nCity: Oslo');
@@ -63,7 +63,7 @@ describe('the memory tool', () => {
     expect(run({ ...insert, insert_line: '1' }).said).toContain('must be an integer');
   });
 
-  test('delete takes the block from the agent', () => {
+  test('delete detaches the block from the agent', () => {
     expect(run({ command: 'delete', path: '/memories/human' })).toMatchObject({
       ok: true,
       said: "Successfully deleted memory block 'human'. Your next prompt shows your memory as it is now.",
@@ -71,7 +71,7 @@ describe('the memory tool', () => {
     });
   });
 
-  test('rename gives a new label, or a new description', () => {
+  test('rename changes the label or the description', () => {
     expect(
       run({ command: 'rename', old_path: '/memories/human', new_path: '/memories/person' }),
     ).toMatchObject({
@@ -84,7 +84,7 @@ describe('the memory tool', () => {
     });
   });
 
-  test('what changes nothing has no effect', () => {
+  test('a command that changes nothing has no effect', () => {
     expect(run({ command: 'rename', old_path: 'human', new_path: 'human' }).effects).toEqual([]);
     expect(run({ command: 'rename', path: 'human', description: 'of the user' }).effects).toEqual([]);
   });
@@ -106,14 +106,14 @@ describe('the memory tool', () => {
     expect(run({ command, ...args })).toEqual({ ok: false, said, effects: [] });
   });
 
-  test('an unknown command is answered with the known ones', () => {
+  test('an unknown command is answered with the known commands', () => {
     const known = 'Supported commands: create, str_replace, insert, delete, rename';
     expect(run({ command: 'view' }).said).toBe(`Error: Unknown command 'view'. ${known}`);
     expect(run({}).said).toBe(`Error: Unknown command 'null'. ${known}`);
     expect(run({ command: { a: 1 } }).said).toContain('{"a":1}');
   });
 
-  test('a read-only block is neither changed, deleted, renamed nor described (B63)', () => {
+  test('a read-only block is neither changed, deleted, renamed nor described', () => {
     for (const args of [
       { command: 'str_replace', path: 'rules', old_string: 'kind', new_string: 'rude' },
       { command: 'insert', path: 'rules', insert_text: 'x' },
@@ -129,7 +129,7 @@ describe('the memory tool', () => {
     }
   });
 
-  test('a label is never given twice (B64)', () => {
+  test('a label is never given twice', () => {
     for (const args of [
       { command: 'rename', old_path: 'human', new_path: 'a/b' },
       { command: 'create', path: 'a/b', description: '' },
@@ -141,16 +141,16 @@ describe('the memory tool', () => {
     }
   });
 
-  test('what fails is an error, never a success that speaks of one (B63)', () => {
-    expect(run({ command: 'delete', path: 'nobody' }).ok).toBe(false);
-    expect(run({ command: 'rename', old_path: 'nobody', new_path: 'x' }).ok).toBe(false);
-    expect(run({ command: 'rename', path: 'nobody', description: 'x' }).ok).toBe(false);
+  test('a failure is an error, never a success that mentions an error', () => {
+    expect(run({ command: 'delete', path: 'absent' }).ok).toBe(false);
+    expect(run({ command: 'rename', old_path: 'absent', new_path: 'x' }).ok).toBe(false);
+    expect(run({ command: 'rename', path: 'absent', description: 'x' }).ok).toBe(false);
     expect(run({ command: 'rename', old_path: 'human', new_path: '/memories/' }).said).toContain(
       'needs a label',
     );
   });
 
-  test('line numbers copied from the prompt are refused by every command that takes text (B68)', () => {
+  test('line numbers copied from the prompt are refused by every command that takes text', () => {
     for (const args of [
       { command: 'create', path: 'x', description: '', file_text: '1→ a' },
       { command: 'str_replace', path: 'human', old_string: '1→ Name', new_string: 'x' },
@@ -162,7 +162,7 @@ describe('the memory tool', () => {
 });
 
 describe('paths and labels', () => {
-  test('a path is a label with or without /memories/ before it, the same for every command (B61)', () => {
+  test('a path is a label with or without /memories/ before it, the same for every command', () => {
     expect(['/memories/a/b', 'memories/a/b', '/a/b', 'a/b', ' /memories/a/b '].map(labelOfPath)).toEqual(
       Array.from({ length: 5 }, () => 'a/b'),
     );

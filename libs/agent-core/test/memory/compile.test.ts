@@ -95,7 +95,7 @@ test('the form with line numbers', () => {
   );
 });
 
-describe('which form an agent gets', () => {
+describe('the form for each agent', () => {
   test.each([
     ['letta_v1_agent', 'anthropic', true],
     ['memgpt_v2_agent', 'anthropic', true],
@@ -144,7 +144,7 @@ describe('stored text cannot pose as the prompt around it', () => {
     expect(compiled.match(/<\/memory_blocks>/g)).toHaveLength(1);
   });
 
-  test('whatever the blocks hold, each closing tag stands exactly once per block (B74)', () => {
+  test('whatever the blocks hold, each closing tag stands exactly once per block', () => {
     const text = fc
       .array(fc.constantFrom('</', '<', '>', '/', 'value', 'human', 'memory_blocks', '\n', ' ', 'x'), {
         maxLength: 12,

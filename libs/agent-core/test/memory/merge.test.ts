@@ -17,34 +17,34 @@ describe('merging two changes of a text', () => {
     ['changed lines that lie apart', 'a b c d e', 'A b c d e', 'a b c d E', 'A b c d E'],
     ['changed neighbouring lines', 'a b', 'A b', 'a B', 'A B'],
     ['changed neighbouring lines, the other way round', 'a b', 'a B', 'A b', 'A B'],
-    ['the last line changed and one appended', 'a b', 'a B', 'a b c', 'a B c'],
-    ['one appended and the last line changed', 'a b', 'a b c', 'a B', 'a B c'],
-    ['a line removed beside one that is changed', 'a b c', 'a c', 'a b C', 'a C'],
-    ['lines inserted before and after one', 'a', 'x a', 'a y', 'x a y'],
+    ['the last line changed and a line appended', 'a b', 'a B', 'a b c', 'a B c'],
+    ['a line appended and the last line changed', 'a b', 'a b c', 'a B', 'a B c'],
+    ['a line removed beside a changed line', 'a b c', 'a c', 'a b C', 'a C'],
+    ['lines inserted before and after a line', 'a', 'x a', 'a y', 'x a y'],
     ['both appended: the committed comes first', 'a', 'a x', 'a y', 'a x y'],
     ['both appended the same', 'a', 'a x', 'a x', 'a x'],
     ['both appended, beginning alike', 'a', 'a x y', 'a x z', 'a x y z'],
     ['both appended, ending alike', 'a', 'a y x', 'a z x', 'a y z x'],
     ['both began an empty text', '', 'x', 'y', 'x y'],
-    ['one cleared what the other left', 'a b', '', 'a b', ''],
+    ['one side cleared lines that the other left', 'a b', '', 'a b', ''],
     ['both cleared', 'a b', '', '', ''],
     ['both removed different lines', 'a b c', 'b c', 'a b', 'b'],
     ['the same change twice beside others', 'a b c d', 'A b c', 'A b c d', 'A b c'],
     ['both changed one line', 'a b c', 'a X c', 'a Y c', null],
-    ['one changed what the other removed', 'a b c', 'a c', 'a B c', null],
-    ['one removed all, the other changed a part', 'a b c', '', 'a B c', null],
-    ['an insertion inside what the other replaced', 'a b c d', 'a X Y d', 'a b n c d', null],
+    ['one side changed a line that the other removed', 'a b c', 'a c', 'a B c', null],
+    ['one side removed all, the other changed a part', 'a b c', '', 'a B c', null],
+    ['an insertion inside a replacement by the other side', 'a b c d', 'a X Y d', 'a b n c d', null],
     ['both rewrote everything', 'a b c', 'x y', 'p q', null],
   ])('%s', (_what, base, current, mine, expected) => {
     const text = (words: string): string => words.replaceAll(' ', '\n');
     expect(merge(text(base), text(current), text(mine))).toBe(expected === null ? null : text(expected));
   });
 
-  test('says which lines both changed', () => {
+  test('names the lines that both changed', () => {
     expect(mergeThreeWay('a\nb\nc', 'a\nX\nc', 'a\nY\nc', diff3)).toEqual({ ok: false, lines: ['b'] });
   });
 
-  test('keeps the end of a text as it is, and lines that are names of object members', () => {
+  test('keeps the end of a text unchanged, and lines that are names of object members', () => {
     expect(merge('a\n', 'a\nb\n', 'A\n')).toBe('A\nb\n');
     expect(merge('__proto__\nx', '__proto__\nx\nconstructor', 'toString\nx')).toBe(
       'toString\nx\nconstructor',
@@ -86,7 +86,7 @@ describe('merging two changes of a text', () => {
 type Edit = readonly [index: number, kind: string];
 const edits = fc.array(fc.tuple(fc.nat(11), fc.constantFrom('change', 'insert', 'remove')), { maxLength: 6 });
 
-/** What one side makes of one line; lines tell whose they are, so that what is kept can be checked one by one. */
+/** Changes a line as a side does; lines name their side, so that kept lines can be checked singly. */
 function linesAfter(line: string, index: number, side: string, changes: readonly Edit[]): readonly string[] {
   return changes.reduce<readonly string[]>(
     (lines, [at, kind]) => {
@@ -118,7 +118,7 @@ describe('for any two changes', () => {
     );
   });
 
-  test('a merge holds every line that either side added, and nothing of its own', () => {
+  test('a merge holds every line that either side added, and no other', () => {
     const word = fc.constantFrom('a', 'b', 'c', 'd');
     const anyText = fc.array(word, { maxLength: 8 }).map(join);
     fc.assert(

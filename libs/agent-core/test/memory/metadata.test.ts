@@ -29,7 +29,7 @@ describe('the memory_metadata section', () => {
     );
   });
 
-  test('says nothing of an empty archive, and names a conversation besides the own', () => {
+  test('omits an empty archive, and names an isolated conversation', () => {
     const text = compileMemoryMetadata({ ...facts, conversation_id: CONVERSATION, passages: 0, tags: [] });
     expect(text).toContain(`\n- CONVERSATION_ID: conversation-${CONVERSATION}\n`);
     expect(text).not.toContain('archival');

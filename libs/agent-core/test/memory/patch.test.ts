@@ -17,7 +17,7 @@ const human = makeBlock('human', 'Name: Ann\nCity: Oslo\n\nLikes: tea');
 const empty = makeBlock('empty', '');
 const rules = makeBlock('rules', 'be kind', { read_only: true });
 
-/** What a patch of these lines says, and what it would commit. */
+/** Returns a patch's report and its effects. */
 function patch(
   label: string,
   lines: readonly string[],
@@ -68,8 +68,8 @@ describe('a patch of a block whose lines end with \\r\\n', () => {
       windows,
       windows.replace('Oslo', 'Rome'),
     ],
-    ['keeps what it does not touch', [' a', '-b', '+c', ' d'], 'a\nb\r\nd\r\ne', 'a\nc\r\nd\r\ne'],
-    ['adds lines as those beside them end', [' b', '+c'], 'a\r\nb\nd', 'a\r\nb\nc\nd'],
+    ['keeps untouched lines', [' a', '-b', '+c', ' d'], 'a\nb\r\nd\r\ne', 'a\nc\r\nd\r\ne'],
+    ['adds lines with the ends of their neighbours', [' b', '+c'], 'a\r\nb\nd', 'a\r\nb\nc\nd'],
     ['keeps a lone carriage return at the end', ['-a', '+c'], 'a\r\nb\r', 'c\r\nb\r'],
   ])('%s', (_name, lines, before, expected) => {
     expect(patch('human', lines, [makeBlock('human', before)])).toMatchObject({ ok: true, value: expected });
@@ -82,12 +82,12 @@ describe('a patch of one block', () => {
     ['removes lines', ['-City: Oslo'], 'Name: Ann\n\nLikes: tea'],
     ['inserts beside context', [' City: Oslo', '+Age: 5'], 'Name: Ann\nCity: Oslo\nAge: 5\n\nLikes: tea'],
     [
-      'appends what only adds',
+      'appends a hunk that only adds',
       ['+Age: 5', '+Pet: cat'],
       'Name: Ann\nCity: Oslo\n\nLikes: tea\nAge: 5\nPet: cat',
     ],
     [
-      'applies hunks in order, each on what the one before left',
+      'applies hunks in order, each on the result of the hunk before',
       ['@@', '-Name: Ann', '+Name: Bea', '@@ -4 +4 @@ somewhere', ' Name: Bea', '+Age: 5'],
       'Name: Bea\nAge: 5\nCity: Oslo\n\nLikes: tea',
     ],
@@ -97,7 +97,7 @@ describe('a patch of one block', () => {
       'Name: Ann\n\nLikes: milk',
     ],
     [
-      'appends what only adds, whatever empty lines follow it',
+      'appends a hunk that only adds, whatever empty lines follow it',
       ['+Age: 5', '', ''],
       'Name: Ann\nCity: Oslo\n\nLikes: tea\nAge: 5',
     ],
@@ -141,13 +141,13 @@ describe('a patch of one block', () => {
     expect(patch('empty', ['+a', '+b']).value).toBe('a\nb');
   });
 
-  test('can remove a line that begins with -- and add one that begins with ++ (B66)', () => {
+  test('can remove a line that begins with -- and add a line that begins with ++', () => {
     const block = makeBlock('human', '-- old\nrest');
     expect(patch('human', ['@@', '--- old', '+++ new'], [block]).value).toBe('++ new\nrest');
     expect(patch('human', ['--- old', '+x'], [block]).value).toBe('x\nrest');
   });
 
-  test('refuses a line of no known kind instead of passing over it (B66)', () => {
+  test('refuses a line of no known kind instead of skipping it', () => {
     expect(patch('human', ['-City: Oslo', 'City: Rome'])).toMatchObject({
       ok: false,
       said: "A line of the patch begins with neither ' ', '-', '+' nor '@@': City: Rome",
@@ -179,9 +179,9 @@ describe('a patch of one block', () => {
     }
   });
 
-  test('refuses a block that is missing, read-only or would be too long (B69)', () => {
-    expect(patch('nobody', ['+x']).said).toBe(
-      "Memory block 'nobody' does not exist. Existing labels: human, empty, rules.",
+  test('refuses a block that is missing, read-only or would be too long', () => {
+    expect(patch('absent', ['+x']).said).toBe(
+      "Memory block 'absent' does not exist. Existing labels: human, empty, rules.",
     );
     expect(patch('rules', ['+x']).said).toBe("Memory block 'rules' is read-only and cannot be edited.");
     expect(patch('human', ['+67890'], [makeBlock('human', '12345', { char_limit: 10 })]).said).toContain(
@@ -189,25 +189,25 @@ describe('a patch of one block', () => {
     );
   });
 
-  test('refuses line numbers that were copied from the prompt (B68)', () => {
+  test('refuses line numbers that were copied from the prompt', () => {
     expect(patch('human', ['-2→ City: Oslo']).said).toContain('contains a line number prefix');
     expect(patch('human', ['+1→ first line']).ok).toBe(false);
   });
 
-  test('adds after the last line of a block that ends it, and ends what it adds', () => {
+  test('adds after the last line of a block that ends it, and ends the added lines', () => {
     expect(patch('a', ['+x', '+y'], [makeBlock('a', 'one\ntwo\n')]).value).toBe('one\ntwo\nx\ny\n');
     expect(patch('a', ['+x'], [makeBlock('a', 'one\r\n')]).value).toBe('one\r\nx\r\n');
     expect(patch('a', ['+x'], [makeBlock('a', '\n')]).value).toBe('\nx\n');
   });
 
-  test('takes a pair of dashes and pluses alone for the change that it is', () => {
+  test('treats a lone pair of dashes and pluses as a change', () => {
     const front = makeBlock('front', '---\ntitle: a\n---');
     expect(patch('front', ['----', '++++', ' title: a'], [front]).value).toBe('+++\ntitle: a\n---');
     const both = ['----', '++++', ' title: a', '----', '++++'];
     expect(patch('front', both, [front]).value).toBe('+++\ntitle: a\n+++');
   });
 
-  test('takes dashes and pluses for a heading with or without names', () => {
+  test('treats dashes and pluses as a heading with or without names', () => {
     for (const heading of [
       ['---', '+++'],
       ['--- a/human', '+++ b/human'],
@@ -227,7 +227,7 @@ describe('a patch of one block', () => {
     expect(cpuMsOf(refuse)).toBeLessThan(1000);
   });
 
-  test('of thousands of hunks that only add to thousands of lines costs what it adds', () => {
+  test('of thousands of hunks that only add costs only the added lines', () => {
     const long = makeBlock('long', 'x\n'.repeat(20_000), { char_limit: 1_000_000 });
     const hunks = Array.from({ length: 16_000 }, () => ['@@', '+a']).flat();
     const add = () => expect(patch('long', hunks, [long]).value).toBe(`${long.value}${'a\n'.repeat(16_000)}`);
@@ -253,7 +253,7 @@ describe('a patch of one block', () => {
   });
 });
 
-test('a draft keeps what it is told of a new block for the block itself', () => {
+test('a draft keeps new labels and descriptions for a new block itself', () => {
   const draft = openDraft([human], {
     newBlockId: () => 'new-1',
     isLabelTaken: () => false,
@@ -308,19 +308,19 @@ describe('a patch of several blocks', () => {
     ]);
   });
 
-  test('an update with nothing but a new name renames', () => {
+  test('an update with only a new name renames', () => {
     const { said, effects } = patch('', ['*** Update Block: human', '*** Move to: person']);
     expect(said).toBe("Patch applied: renamed block 'human' to 'person'.");
     expect(effects).toHaveLength(1);
   });
 
-  test('a block may be added and moved at once (B65)', () => {
+  test('a block may be added and moved at once', () => {
     expect(patch('', ['*** Add Block: a', '+x', '*** Move to: b']).effects).toEqual([
       { kind: 'create', block_id: 'new-1', label: 'b', description: null, value: 'x', char_limit: 100_000 },
     ]);
   });
 
-  test('several operations on one block come to one write, on what was there before (B65)', () => {
+  test('several operations on a block become a single write, based on the earlier value', () => {
     const { effects } = patch('', [
       '*** Update Block: human',
       '-City: Oslo',
@@ -332,7 +332,7 @@ describe('a patch of several blocks', () => {
     expect(effects[0]).toMatchObject({ value: 'Name: Ann\nAge: 5\n\nLikes: tea', based_on_revision: 3 });
   });
 
-  test('one update answers with the new value', () => {
+  test('a single update answers with the new value', () => {
     expect(patch('', ['*** Update Block: empty', '+x']).said).toBe('x');
   });
 
@@ -354,10 +354,10 @@ describe('a patch of several blocks', () => {
   test.each<[string, readonly string[], RegExp]>([
     ['a label that exists', ['*** Add Block: human', '+x'], /'human' already exists/],
     ['a new label that exists', ['*** Update Block: human', '*** Move to: empty'], /'empty' already exists/],
-    ['a block that does not exist', ['*** Update Block: nobody', '+x'], /'nobody' does not exist/],
-    ['deleting one that does not exist', ['*** Delete Block: nobody'], /'nobody' does not exist/],
-    ['deleting one that is read-only', ['*** Delete Block: rules'], /read-only/],
-    ['renaming one that is read-only', ['*** Update Block: rules', '*** Move to: r'], /read-only/],
+    ['a block that does not exist', ['*** Update Block: absent', '+x'], /'absent' does not exist/],
+    ['deleting a missing block', ['*** Delete Block: absent'], /'absent' does not exist/],
+    ['deleting a read-only block', ['*** Delete Block: rules'], /read-only/],
+    ['renaming a read-only block', ['*** Update Block: rules', '*** Move to: r'], /read-only/],
     ['a heading without a label', ['*** Add Block: '], /names no block/],
     ['a move without a label', ['*** Update Block: human', '*** Move to:  '], /names no block/],
     ['a move before any heading', ['*** Move to: x', '*** Delete Block: empty'], /needs an Add or Update/],
@@ -389,7 +389,7 @@ describe('a patch of several blocks', () => {
     }
   });
 
-  test('a patch whose last operation fails leaves the earlier ones undone (B65)', () => {
+  test('a patch whose last operation fails leaves the earlier ones undone', () => {
     expect(patch('', ['*** Update Block: human', '+x', '*** Update Block: empty', '-y'])).toMatchObject({
       ok: false,
       effects: [],

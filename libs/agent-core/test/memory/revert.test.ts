@@ -28,7 +28,7 @@ test.each<[string, RevertFacts, RevertDecision, RevertDecision['kind']]>([
     'none',
   ],
   [
-    'another batch wrote what stood before it',
+    'another batch wrote the text before it',
     { ...written, is_as_written: false, is_as_before: true, is_anothers: true },
     { kind: 'refuse', reason: 'edited' },
     'restore',
@@ -41,14 +41,14 @@ test.each<[string, RevertFacts, RevertDecision, RevertDecision['kind']]>([
   ],
   ['it was deleted', { ...written, is_deleted: true }, { kind: 'refuse', reason: 'deleted' }, 'refuse'],
   [
-    'others edit what the batch made, after it',
+    'others edit the batch’s new block, after it',
     { ...made, writes: 4, is_as_written: false },
     { kind: 'refuse', reason: 'edited' },
     'delete',
   ],
   ['the batch made it', { ...made, writes: 4 }, { kind: 'delete', forced: false }, 'delete'],
-  ['others edit what the batch made', made, { kind: 'refuse', reason: 'edited' }, 'delete'],
-  ['what the batch made is gone', { ...made, is_deleted: true }, { kind: 'none' }, 'none'],
+  ['others edit the batch’s new block', made, { kind: 'refuse', reason: 'edited' }, 'delete'],
+  ['the batch’s new block is gone', { ...made, is_deleted: true }, { kind: 'none' }, 'none'],
 ])('a block of which %s', (_name, facts, decision, forcedKind) => {
   expect(decideRevert(facts, false)).toEqual(decision);
   const forced = decideRevert(facts, true);

@@ -13,7 +13,7 @@ function read(tool: string, args: JsonObject, timeZone = 'UTC') {
   return read.ok ? read.call : read.outcome.result.replace(/^Error executing function \w+: \w+: /, '');
 }
 
-/** So many different words. */
+/** Returns this many different words. */
 const words = (count: number) => Array.from({ length: count }, (_, n) => `w${n}`).join(' ');
 
 describe('archival memory', () => {
@@ -65,7 +65,7 @@ describe('archival memory', () => {
     ['that is short is searched as it is', ' the tea  and the\nTea ', ' the tea  and the\nTea '],
     ['that repeats a few words is searched as it is', 'tea '.repeat(150), 'tea '.repeat(150)],
     [
-      'of many words is searched by the first hundred different ones',
+      'of many words is searched by the first hundred different words',
       `tea tea ${words(300)}`,
       `tea ${words(99)}`,
     ],
@@ -129,11 +129,11 @@ describe('archival memory', () => {
       'start_datetime is later than end_datetime.',
     ],
     ['memory_forget', {}, 'There is no memory tool of this name.'],
-  ])('%s says what is wrong with its arguments', (tool, args, message) => {
+  ])('%s names the error in its arguments', (tool, args, message) => {
     expect(read(tool, args)).toBe(message);
   });
 
-  test('shows what was found as JSON, best first', () => {
+  test('shows the hits as JSON, best first', () => {
     const hit = { id: 'p-1', content: 'tea', tags: ['x'], created_at: new Date('2026-01-01T10:00:00Z') };
     expect(
       JSON.parse(
@@ -152,7 +152,7 @@ describe('archival memory', () => {
     expect(JSON.parse(archivalResult([]).result)).toEqual({ message: 'No results found.', results: [] });
   });
 
-  test('shows long passages in part, so that all of them fit a prompt; short ones whole', () => {
+  test('cuts long passages, so that all of them fit a prompt, and no short passages', () => {
     const hit = { id: 'p-1', tags: [], created_at: new Date('2026-01-01T10:00:00Z'), rank: null };
     const contents = ['tea', 'x'.repeat(100_000), 'y'.repeat(30_000), 'z'.repeat(1_000)];
     const { result } = archivalResult(contents.map((content) => ({ ...hit, content })));
@@ -200,7 +200,7 @@ describe('the search of a conversation', () => {
     });
   });
 
-  test('ends with the end of the day that was named (B70)', () => {
+  test('ends with the end of the named day', () => {
     expect(
       read('conversation_search', { start_date: '2024-01-20', end_date: '2024-01-20' }, 'America/New_York'),
     ).toMatchObject({
@@ -215,11 +215,11 @@ describe('the search of a conversation', () => {
     [{ roles: 'user' }, "Argument 'roles' must be a list of assistant, user, tool."],
     [{ limit: 1.5 }, "Argument 'limit' must be a whole number from 1 to 100."],
     [{ start_date: '2026-02-30' }, expect.stringContaining('Invalid start_date format: 2026-02-30')],
-  ])('says what is wrong with its arguments', (args, message) => {
+  ])('names the error in its arguments', (args, message) => {
     expect(read('conversation_search', args)).toEqual(message);
   });
 
-  test('shows long messages in part', () => {
+  test('cuts long messages', () => {
     const hit = { role: 'user' as const, created_at: new Date(0), rank: null };
     const hits = Array.from({ length: 10 }, () => ({ ...hit, content: 'x'.repeat(100_000) }));
     const { result } = conversationResult(hits, new Date(0));
@@ -228,7 +228,7 @@ describe('the search of a conversation', () => {
     expect(result.length).toBeLessThan(52_000);
   });
 
-  test('says how many results it shows, and how long ago they were (B70)', () => {
+  test('says how many results it shows, and how long ago they were', () => {
     const now = new Date('2026-01-02T12:00:00Z');
     const at = (iso: string) => ({
       role: 'user' as const,
@@ -275,11 +275,11 @@ describe('times as people write them', () => {
     ['2026-01-31T14:00:00.5Z', 'Asia/Tokyo', 'start', '2026-01-31T14:00:00.500Z'],
     ['2026-01-31T14:00:00.123456+02:00', 'UTC', 'start', '2026-01-31T12:00:00.123Z'],
     ['2026-01-31T14:00-0530', 'UTC', 'start', '2026-01-31T19:30:00.000Z'],
-    // Clocks show 02:30 twice and it is the first that is meant; they never show 02:30 in spring.
+    // Clocks show 02:30 twice, and the first counts; they never show 02:30 in spring.
     ['2026-10-25T02:30', 'Europe/Oslo', 'start', '2026-10-25T00:30:00.000Z'],
     ['2026-03-29T02:30', 'Europe/Oslo', 'start', '2026-03-29T01:30:00.000Z'],
     ['2026-01-31T14:00', 'Nowhere/Land', 'start', '2026-01-31T14:00:00.000Z'],
-    // What is meant as no end: the database holds no year that JavaScript writes with a sign.
+    // Means no end: the database holds no year that JavaScript writes with a sign.
     ['9999-12-31', 'America/New_York', 'end', '9999-12-31T23:59:59.999Z'],
     ['9999-12-31T23:59:59-05:00', 'UTC', 'start', '9999-12-31T23:59:59.999Z'],
     ['9999-12-31T23:59:59+05:00', 'UTC', 'end', '9999-12-31T18:59:59.000Z'],

@@ -30,7 +30,7 @@ test('expandTabs leaves no tab and aligns to columns of eight', () => {
   );
 });
 
-test('replacing a span of the expanded text gives what replacing it there gives, once expanded', () => {
+test('replacing a span of the expanded text equals replacing it there, once expanded', () => {
   fc.assert(
     fc.property(text, fc.nat(), fc.nat(), (value, a, b) => {
       const expanded = expandTabs(value);

@@ -41,7 +41,7 @@ describe('content blocks', () => {
     expect(areEchoable([{ type: 'tool_use', id: 'first', name: 'b', input: {} }, use])).toBe(expected);
   });
 
-  test('calls can be shown again when there are none, and not when two have one id', () => {
+  test('no calls can be shown again, and calls with equal ids cannot', () => {
     const use: ContentBlock = { type: 'tool_use', id: 'a', name: 'b', input: {} };
     expect(areEchoable([])).toBe(true);
     expect(areEchoable([use, { ...use, name: 'c' }])).toBe(false);
@@ -67,7 +67,7 @@ describe('content blocks', () => {
   });
 });
 
-test('a tool result is marked as an error only where it is one', () => {
+test('only a failed tool result is marked as an error', () => {
   expect(toolResult('a', 'fine', false)).toEqual({ type: 'tool_result', tool_use_id: 'a', content: 'fine' });
   expect(toolResult('a', 'no', true)).toEqual({
     type: 'tool_result',

@@ -13,7 +13,7 @@ test.each([
   expect(parseModelHandle(handle)).toEqual(expected);
 });
 
-test('the defaults are those that agents of Letta were made with, or fit every priced model', () => {
+test('the defaults are Letta’s, or fit every priced model', () => {
   expect(BLOCK_CHAR_LIMIT_DEFAULT).toBe(100_000);
   expect(MAX_OUTPUT_TOKENS_DEFAULT).toBe(8192);
 });

@@ -18,7 +18,7 @@ const usage: fc.Arbitrary<Usage> = fc.record({
   cache_read_tokens: tokens,
 });
 
-describe('what an answer costs', () => {
+describe('the cost of an answer', () => {
   // claude-sonnet-5-5: 2 $ in, 10 $ out, 2.5 $ and 4 $ cache writes, 0.1 $ cache reads for a million; half in a batch.
   test.each([
     ['nothing', {}, 0],
@@ -54,7 +54,7 @@ describe('what an answer costs', () => {
     );
   });
 
-  test('a model name with a date costs what the name costs', () => {
+  test('a model name with a date costs the same as the name', () => {
     const used = { ...NO_USAGE, input_tokens: 1000, output_tokens: 10 };
     expect(batchCostNanoUsd('claude-haiku-4-5-20261001', used)).toBe(
       batchCostNanoUsd('claude-haiku-4-5', used),
@@ -86,12 +86,12 @@ describe('a price table file', () => {
   const parse = (change: object) =>
     loadPriceTable('prices.json', () => JSON.stringify({ ...file, ...change }));
 
-  test('the one that comes along names its version and the models it prices', () => {
+  test('the shipped table names its version and the models it prices', () => {
     expect(SHIPPED_PRICES.version).toMatch(/^\d{4}-\d{2}-\d{2}$/);
     expect(SHIPPED_PRICES.models.size).toBeGreaterThan(0);
   });
 
-  test('says what its models cost, what they read and what they write at most', () => {
+  test('gives cost, prompt limit and answer limit of its models', () => {
     const table = parse({ batch_factor: 1 });
     expect(costWith(table, 'claude-x-20300101', { ...NO_USAGE, output_tokens: 10 })).toBe(50_000);
     expect(modelPrice(table, 'claude-x')).toMatchObject({
@@ -121,7 +121,7 @@ describe('a price table file', () => {
     ['no window', { models: { x: { ...model, context_window: 0 } } }, 'models.x.context_window'],
     ['a surcharge', { batch_factor: 1.5 }, 'batch_factor'],
     [
-      'long prompts cheaper than short ones, which no reservation could cover',
+      'long prompts cheaper than short prompts, which no reservation could cover',
       { models: { x: { ...model, long_prompt: { ...rates, input: 0.5, above_tokens: 1 } } } },
       'models.x.long_prompt',
     ],
@@ -131,7 +131,7 @@ describe('a price table file', () => {
     );
   });
 
-  test('that is not JSON or not there is refused', () => {
+  test('that is not JSON or missing is refused', () => {
     expect(() => loadPriceTable('a.json', () => '{')).toThrow('PRICES_FILE: a.json is not JSON.');
     const absent = () => {
       throw new Error('ENOENT');
@@ -139,12 +139,12 @@ describe('a price table file', () => {
     expect(() => loadPriceTable('a.json', absent)).toThrow('PRICES_FILE: a.json cannot be read.');
   });
 
-  test('that nobody names is the one that comes along', () => {
+  test('is the shipped table by default', () => {
     expect(loadPriceTable(undefined, () => '')).toBe(SHIPPED_PRICES);
   });
 });
 
-test('prompt tokens are all that was read, from cache or not', () => {
+test('prompt tokens are all tokens read, from cache or not', () => {
   expect(promptTokens(NO_USAGE)).toBe(0);
   expect(promptTokens(ones())).toBe(4);
   fc.assert(

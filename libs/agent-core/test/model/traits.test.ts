@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { modelTraits } from '../../src/model/traits.ts';
 
-test('earlier models take a forced choice, keep their thoughts in any conversation, and need not think', () => {
+test('earlier models accept a forced choice, keep their thinking in any conversation, and need not think', () => {
   for (const model of [
     'claude-haiku-4-5',
     'claude-haiku-4-5-20251001',
@@ -16,7 +16,7 @@ test('earlier models take a forced choice, keep their thoughts in any conversati
   }
 });
 
-test('Haiku 5.5 takes a forced choice, for it need not think, and binds its thoughts', () => {
+test('Haiku 5.5 accepts a forced choice, for it need not think, and binds its thinking', () => {
   expect(modelTraits('claude-haiku-5-5')).toMatchObject({
     takes_forced_choice: true,
     binds_thinking: true,
@@ -24,7 +24,7 @@ test('Haiku 5.5 takes a forced choice, for it need not think, and binds its thou
   });
 });
 
-test('models of the latest generation, and unknown ones, are the other way round', () => {
+test('models of the latest generation, and unknown models, are the other way round', () => {
   for (const model of [
     'claude-opus-5-5',
     'claude-fable-5-1',

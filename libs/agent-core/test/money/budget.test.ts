@@ -17,7 +17,7 @@ function account(cap: Partial<Cap> = {}, spent = NO_AMOUNT, reserved = NO_AMOUNT
 function run(run_id: string, cost: number | null, rest: Partial<AskingRun> = {}): AskingRun {
   return { run_id, batch_id: 'b', cost_nanousd: cost, output_tokens: 10, account: account(), ...rest };
 }
-/** What the store does with an answer: frees what was held, books what was billed. */
+/** Settles an answer as the store does: releases the reserved amount, books the bill. */
 function settle(given: Account, held: Amount, billed: Amount): Account {
   const sum = (a: Amount, b: Amount, sign: 1 | -1): Amount =>
     amount(a.cost_nanousd + sign * b.cost_nanousd, a.output_tokens + sign * b.output_tokens);
@@ -38,13 +38,13 @@ describe('room under a cap', () => {
     expect(ids(admitted)).toEqual(goes ? ['1'] : []);
   });
 
-  test('what is admitted is held', () => {
+  test('admitted amounts are reserved', () => {
     expect(reserveAmount(account({ cost_nanousd: 10 }), amount(6, 2)).reserved).toEqual(amount(6, 2));
   });
 });
 
 describe('admission', () => {
-  test('without caps everybody goes', () => {
+  test('without caps every run is admitted', () => {
     const { admitted, ended, waiting, paused } = admitRuns([run('1', 5), run('2', null)], new Map());
     expect(admitted).toEqual([
       { run_id: '1', amount: amount(5, 10) },
@@ -53,7 +53,7 @@ describe('admission', () => {
     expect([ended, waiting, paused]).toEqual([[], [], []]);
   });
 
-  test('a batch sends what fits, in order, and lets the rest wait for what open requests give back', () => {
+  test('a batch sends the runs that fit, in order, and the rest waits for open requests', () => {
     const batches = new Map([['b', account({ cost_nanousd: 10 })]]);
     const { admitted, waiting, paused } = admitRuns([run('1', 6), run('2', 6), run('3', 1)], batches);
     expect(ids(admitted)).toEqual(['1']);
@@ -62,7 +62,7 @@ describe('admission', () => {
     expect(batches.get('b')?.reserved).toEqual(NO_AMOUNT);
   });
 
-  test('a batch that has nothing open and no room is paused, and says by which cap and what the next step needs', () => {
+  test('a batch without open requests and room is paused, with its cap and the need of the next step', () => {
     const full = account({ cost_nanousd: 10 }, amount(8));
     expect(admitRuns([run('1', 6)], new Map([['b', full]]))).toMatchObject({
       admitted: [],
@@ -89,13 +89,13 @@ describe('admission', () => {
     expect(admitRuns([run('1', 6)], new Map([['b', full]]))).toMatchObject({ waiting: ['1'], paused: [] });
   });
 
-  test('a batch without a run that asks is not paused', () => {
+  test('a batch without an asking run is not paused', () => {
     const batches = new Map([['b', account({ cost_nanousd: 10 }, amount(10))]]);
     expect(admitRuns([], batches).paused).toEqual([]);
     expect(admitRuns([run('1', 6, { account: account({ cost_nanousd: 0 }) })], batches).paused).toEqual([]);
   });
 
-  test('the cap that a run would need covers what is spent, what is held and the next step', () => {
+  test('the cap that a run would need covers spent and reserved amounts and the next step', () => {
     const poor = run('1', 6, { account: account({ cost_nanousd: 10 }, amount(5), amount(2)) });
     expect(admitRuns([poor], new Map()).ended[0]?.message).toContain(
       'may take $0.000000006 and needs a cap of $0.000000013.',
@@ -107,7 +107,7 @@ describe('admission', () => {
     expect(ids(admitRuns([run('1', 6)], new Map([['b', raised]])).admitted)).toEqual(['1']);
   });
 
-  test('one batch at its cap does not hold another up', () => {
+  test('a batch at its cap does not hold another up', () => {
     const batches = new Map([['b', account({ cost_nanousd: 0 })]]);
     const { admitted, paused } = admitRuns([run('1', 6), run('2', 6, { batch_id: 'c' })], batches);
     expect(ids(admitted)).toEqual(['2']);
@@ -133,7 +133,7 @@ describe('admission', () => {
     expect(ids(admitted)).toEqual(['3']);
   });
 
-  test('a cap on money ends a run whose model has no price, and a cap on tokens does not (B125)', () => {
+  test('a cap on money ends a run whose model has no price, and a cap on tokens does not', () => {
     const own = run('1', null, { account: account({ cost_nanousd: 10 }) });
     expect(admitRuns([own], new Map()).ended[0]?.message).toContain('no price');
     expect(admitRuns([run('2', null)], new Map([['b', account({ cost_nanousd: 10 })]])).ended).toHaveLength(
@@ -155,7 +155,7 @@ describe('for any course of a batch', () => {
     { maxLength: 30 },
   );
 
-  test('what is spent and held never exceeds the caps, and everybody asked is told', () => {
+  test('spent and reserved amounts never exceed the caps, and every asking run gets a verdict', () => {
     fc.assert(
       fc.property(fc.nat(200), fc.nat(120), steps, (cost, output, course) => {
         let batch = account({ cost_nanousd: cost, output_tokens: output });
@@ -186,7 +186,7 @@ describe('for any course of a batch', () => {
     );
   });
 
-  test('a cap that allows something never stops a batch whose open requests come back', () => {
+  test('a cap with room never stops a batch whose open requests come back', () => {
     fc.assert(
       fc.property(fc.integer({ min: 10, max: 100 }), fc.integer({ min: 1, max: 10 }), (cap, price) => {
         let batch = account({ cost_nanousd: cap });

@@ -46,7 +46,7 @@ describe('the estimate of a batch', () => {
     });
   });
 
-  test('expects one step where there are no tools', () => {
+  test('expects a single step without tools', () => {
     expect(estimateBatch([group({ has_tools: false })], null).requests).toEqual({
       low: 100,
       expected: 100,
@@ -58,17 +58,17 @@ describe('the estimate of a batch', () => {
     const { requests, input_tokens, output_tokens } = estimateBatch([group({ summaries_max: 2 })], null);
     const without = estimateBatch([group()], null);
     expect(requests.worst).toBe(without.requests.worst + 200);
-    // Each may be cut off and asked for once more, with twice the tokens.
+    // Each may be cut off and repeated once, with twice the tokens.
     expect(input_tokens.worst).toBe(without.input_tokens.worst + 2 * 200 * 200_000);
     expect(output_tokens.worst).toBe(without.output_tokens.worst + 200 * (2_048 + 4_096));
   });
 
-  test('holds the window of the model against the caps, not that of the agent', () => {
+  test('compares the window of the model with the caps, not the agent’s', () => {
     const narrow = group({ window_tokens: 32_000 });
     expect(estimateBatch([narrow], null).cost_nanousd).toEqual(estimateBatch([group()], null).cost_nanousd);
   });
 
-  test('expects what earlier runs took, within the limits', () => {
+  test('expects the averages of earlier runs, within the limits', () => {
     const history = { steps: 2.5, output_tokens_per_step: 100 };
     expect(estimateBatch([group({ history })], null)).toMatchObject({
       requests: { expected: 250 },
@@ -107,7 +107,7 @@ describe('the estimate of a batch', () => {
     expect(estimateBatch([group({ runs: 0, request_bytes: 0, input_tokens: 0 })], 0).verdict).toBe('fits');
   });
 
-  test('says what the cap means', () => {
+  test('gives the verdict on the cap', () => {
     const { cost_nanousd } = estimateBatch([group()], null);
     const { expected = 0, worst = 0 } = cost_nanousd ?? {};
     const verdict = (cap: number) => estimateBatch([group()], cap).verdict;
@@ -115,13 +115,13 @@ describe('the estimate of a batch', () => {
     expect(verdict(worst - 1)).toBe('may_pause');
     expect(verdict(expected)).toBe('may_pause');
     expect(verdict(expected - 1)).toBe('will_pause');
-    // What the first request reserves.
+    // The reservation of the first request.
     const first = (5_000 * 2_000 + 1_000 * 5_000) / 2;
     expect(verdict(first)).toBe('will_pause');
     expect(verdict(first - 1)).toBe('cannot_start');
   });
 
-  test('judges tokens like money, and says the graver', () => {
+  test('judges tokens like money, and gives the graver verdict', () => {
     const { expected, worst } = estimateBatch([group()], null).output_tokens;
     const verdict = (tokens: number, cost: number | null = null) =>
       estimateBatch([group()], cost, tokens).verdict;
@@ -135,7 +135,7 @@ describe('the estimate of a batch', () => {
     expect(estimateBatch([group({ model_name: 'gpt' })], 1, worst).verdict).toBe('unknown');
   });
 
-  test('no run costs or writes more than its own cap lets it', () => {
+  test('no run costs or writes more than its own cap allows', () => {
     const capped = group({ cap: { cost_nanousd: 1_000_000, output_tokens: 70 } });
     const { cost_nanousd, output_tokens } = estimateBatch([capped], null);
     expect(cost_nanousd).toEqual({ low: 62_500_000, expected: 100_000_000, worst: 100_000_000 });

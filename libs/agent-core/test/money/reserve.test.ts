@@ -26,7 +26,7 @@ describe('the reservation for a request', () => {
     );
   });
 
-  test('is unknown for a model without a price, and never nothing', () => {
+  test('is unknown for a model without a price, and never zero', () => {
     expect(reserveNanoUsd(SHIPPED_PRICES, 'gpt', 1, 1)).toBeNull();
     expect(reserveNanoUsd(SHIPPED_PRICES, 'constructor', 1, 1)).toBeNull();
   });
@@ -48,28 +48,28 @@ describe('the reservation for a request', () => {
   });
 });
 
-describe('the most prompt tokens of a request', () => {
+describe('the maximum prompt tokens of a request', () => {
   const worst = (model: string, bytes: number, media: Partial<MediaCount> = {}, window_tokens = 128_000) =>
     worstInputTokens(SHIPPED_PRICES, model, { bytes, media: { ...NO_MEDIA, ...media }, window_tokens });
 
-  test('is a token a byte, what the provider adds, and the window of the model at most', () => {
+  test('are a token a byte and the provider’s additions, within the window of the model', () => {
     expect(worst('claude-haiku-4-5', 10_000)).toBe(12_000);
     expect(worst('claude-haiku-4-5', 250_000)).toBe(200_000);
     expect(worst('gpt', 250_000)).toBe(252_000);
   });
 
-  test('is the window of the agent where the table knows of a smaller one: a request may fill it', () => {
+  test('are the window of the agent where the price table has a smaller window: a request may fill it', () => {
     expect(worst('claude-haiku-4-5', 900_000, {}, 1_000_000)).toBe(902_000);
     expect(worst('claude-haiku-4-5', 1_100_000, {}, 1_000_000)).toBe(1_000_000);
     expect(worst('claude-haiku-4-5', 10_000, UNKNOWN_MEDIA, 1_000_000)).toBe(1_000_000);
   });
 
-  test('is the whole window where the provider fetches a document', () => {
+  test('are the whole window where the provider fetches a document', () => {
     expect(worst('claude-haiku-4-5', 10_000, { remote: 1 })).toBe(200_000);
     expect(worst('gpt', 10_000, { remote: 1 })).toBe(12_000);
   });
 
-  test('is that of the largest image for each, fetched or sent along, however many bytes it has', () => {
+  test('are the largest image’s for each image, remote or inline, however many bytes it has', () => {
     const source = { type: 'base64', media_type: 'image/png', data: 'x'.repeat(900_000) };
     const content = [
       { type: 'image', source },
@@ -108,7 +108,7 @@ describe('the most prompt tokens of a request', () => {
     expect(countMedia([{ type: 'document', source: { type } }])).toEqual({ ...NO_MEDIA, remote });
   });
 
-  test('bytes are those of a picture that is sent along, and of no other', () => {
+  test('bytes are counted for inline images only', () => {
     const image = (source: JsonObject) => ({ type: 'image', source });
     const content = [
       image({ type: 'base64', data: 'abc' }),
@@ -118,7 +118,7 @@ describe('the most prompt tokens of a request', () => {
     expect(countMedia(content)).toEqual({ images: 3, image_bytes: 3, remote: 0 });
   });
 
-  test('a block of another type is no medium, whatever its source, and what is no block is passed over', () => {
+  test('a block of another type is no medium, whatever its source, and invalid blocks are skipped', () => {
     const other = { type: 'search_result', source: { type: 'url', url: 'https://example.com' } };
     const result = { type: 'tool_result', tool_use_id: '1', content: [null, 7, 'x', other] };
     expect(countMedia([other, result])).toEqual(NO_MEDIA);

@@ -19,7 +19,7 @@ import {
 const tools = ['a', 'b', 'c'];
 
 describe('judging the calls of an answer', () => {
-  test('allowed calls pass, others are answered with the valid tools and the rules at play (B29)', () => {
+  test('allowed calls pass, others are answered with the valid tools and the violated rules', () => {
     const rules = makeRules(child('a', 'b'), maxCount('c', 1));
     expect(checkCalls(rules, after(['a']), tools, ['b', 'c'])).toEqual([
       null,
@@ -28,13 +28,13 @@ describe('judging the calls of an answer', () => {
     ]);
   });
 
-  test('without a rule that says something there is no hint', () => {
+  test('without a telling rule there is no hint', () => {
     expect(checkCalls(makeRules(first('a')), NO_HISTORY, tools, ['b'])).toEqual([
       '[ToolConstraintError] Cannot call b, valid tools include: a.',
     ]);
   });
 
-  test('all calls are judged by what the model was allowed when it was asked', () => {
+  test('all calls are judged by the rules at the time of the request', () => {
     const rules = makeRules(first('a'), child('a', 'b'));
     const [a, b] = checkCalls(rules, NO_HISTORY, tools, ['a', 'b']);
     expect(a).toBeNull();
@@ -55,14 +55,14 @@ describe('judging the calls of an answer', () => {
     expect(checkCalls(rules, NO_HISTORY, tools, ['b', 'a'])).toEqual([expect.any(String), null]);
   });
 
-  test('nothing allowed is said as such, and never opens all tools (B79a)', () => {
+  test('no allowed tool is reported as such, and never opens all tools', () => {
     const rules = makeRules(conditional('a', { x: 'b' }, { require_output_mapping: true }));
     expect(checkCalls(rules, after(['a'], 'y'), tools, tools)).toEqual(
       tools.map((name) => expect.stringContaining(`Cannot call ${name}, valid tools include: none.`)),
     );
   });
 
-  test('a tool that does not exist is left to whoever says so', () => {
+  test('a tool that does not exist is not judged here', () => {
     expect(checkCalls(makeRules(child('a', 'b')), after(['a']), tools, ['zzz'])).toEqual([null]);
   });
 
@@ -70,14 +70,14 @@ describe('judging the calls of an answer', () => {
     expect(checkCalls([], NO_HISTORY, tools, ['a', 'a', 'c'])).toEqual([null, null, null]);
   });
 
-  test('hints name the rules of the called and of the previous tool alone', () => {
+  test('hints name only the rules of the called and the previous tool', () => {
     const rules = makeRules(child('a', 'b'), terminal('c'), goesOn('b'), approval('c'));
     expect(violationText(rules, 'c', ['b'], 'a')).not.toContain('After calling b');
     expect(violationText(rules, 'c', ['b'], null)).toContain('Calling c ends your response.');
   });
 });
 
-describe('what the model is told of the rules', () => {
+describe('the rules in the prompt', () => {
   test('each rule has its line, or none', () => {
     const lines = makeRules(
       child('a', 'b', 'c'),

@@ -22,7 +22,7 @@ describe('history', () => {
     carried_out,
   });
 
-  test('begins empty and grows by what was carried out', () => {
+  test('begins empty and grows by the calls carried out', () => {
     expect(withCalls(NO_HISTORY, [])).toBe(NO_HISTORY);
     const once = withCalls(NO_HISTORY, [call('a'), call('x', false)]);
     expect(once).toEqual({ calls: ['a'], last_result: 'of a' });
@@ -34,7 +34,7 @@ describe('history', () => {
   });
 });
 
-describe('what is kept of a history', () => {
+describe('the kept history', () => {
   test('is the last call, and of each tool as many as its limit counts', () => {
     const rules = makeRules(maxCount('a', 2), conditional('b', { x: 'a' }));
     expect(keptHistory(rules, after(['a', 'c', 'a', 'a', 'c', 'b', 'c']))).toEqual({
@@ -45,7 +45,7 @@ describe('what is kept of a history', () => {
     expect(keptHistory(rules, NO_HISTORY)).toEqual(NO_HISTORY);
   });
 
-  test('answers every question of the rules as the whole history does, however it was kept on the way', () => {
+  test('gives the same verdicts as the whole history, however it was kept on the way', () => {
     const names = ['a', 'b', 'c'];
     const anyRules = fc.subarray([
       first('a'),

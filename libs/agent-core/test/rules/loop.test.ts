@@ -48,7 +48,7 @@ function decide(
   return calls.length === 0 ? loopAfterWords(facts, reasks) : loopAfterCalls(facts, calls);
 }
 
-test('the caller who denies a call that the rules force lets the model end in words, but not without what is required', () => {
+test('after the caller denies a forced call the model may end in words, but not without the required tools', () => {
   for (const rules of [makeRules(first('a')), makeRules(child('b', 'a'))]) {
     const history = rules[0]?.type === 'run_first' ? NO_HISTORY : { calls: ['b'], last_result: null };
     expect(decide(rules, [], { history })).toMatchObject({ kind: 'continue' });
@@ -89,7 +89,7 @@ describe('after calls', () => {
     });
   });
 
-  test('terminal wins over continue, in whatever order they were called (B79c)', () => {
+  test('terminal wins over continue, in whatever order they were called', () => {
     const rules = makeRules(terminal('a'), goesOn('b'), child('b', 'c'), child('a', 'b'));
     for (const calls of [
       [call('a'), call('b')],
@@ -119,7 +119,7 @@ describe('after calls', () => {
     });
   });
 
-  test('a terminal tool that comes too early goes on and says what is missing', () => {
+  test('a terminal tool that comes too early goes on and names the missing tools', () => {
     const rules = makeRules(terminal('a'), required('b'), required('c'));
     expect(decide(rules, [call('a'), call('c')])).toEqual({
       kind: 'continue',
@@ -132,7 +132,7 @@ describe('after calls', () => {
     });
   });
 
-  test('the step limit is exact (B24)', () => {
+  test('the step limit is exact', () => {
     expect(decide([], [call('a')], { step_number: 4 }).kind).toBe('continue');
     expect(decide([], [call('a')], { step_number: 5 })).toMatchObject({
       stop_reason: 'max_steps',
@@ -143,7 +143,7 @@ describe('after calls', () => {
     });
   });
 
-  test('when no tool may be called next the run ends, and no tool is opened (B79a)', () => {
+  test('when no tool may be called next the run ends, and no tool is opened', () => {
     const rules = makeRules(child('a', 'b'), maxCount('b', 1));
     expect(decide(rules, [call('a')], { history: after(['a', 'b']) })).toEqual({
       kind: 'stop',
@@ -156,7 +156,7 @@ describe('after calls', () => {
     expect(decide(strict, [call('a', { result: 'x' })])).toMatchObject({ kind: 'continue' });
   });
 
-  test('nothing to call at the start, although the model tried, ends the run too', () => {
+  test('no callable tool at the start, although the model tried, ends the run too', () => {
     const refused = call('a', { carried_out: false });
     expect(decide(makeRules(first('zzz')), [refused])).toMatchObject({
       stop_reason: 'no_valid_tools',
@@ -164,7 +164,7 @@ describe('after calls', () => {
     });
   });
 
-  test('a model without tools that calls one is told, and goes on', () => {
+  test('a model without tools that makes a call is told, and goes on', () => {
     const refused = call('zzz', { carried_out: false });
     expect(decide(makeRules(terminal('a')), [refused], { available: [] })).toMatchObject({
       kind: 'continue',
@@ -217,7 +217,7 @@ describe('after an answer in words', () => {
     });
   });
 
-  test('a call that is due on the last step is not made by anybody', () => {
+  test('a call that is due on the last step is never made', () => {
     expect(decide(makeRules(first('a')), [], { step_number: 5 })).toMatchObject({ stop_reason: 'max_steps' });
   });
 

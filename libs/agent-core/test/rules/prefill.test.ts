@@ -17,13 +17,13 @@ describe('arguments that rules fix', () => {
     { ...child('a', 'b', 'a'), child_arg_nodes: [{ name: 'b', args: { x: 3 } }, { name: 'a' }] },
   );
 
-  test('come from run_first at the start alone', () => {
+  test('come from run_first at the start only', () => {
     expect(prefilledArgs(rules, NO_HISTORY, tools, 'a')).toEqual({ x: 1, y: 1 });
     expect(prefilledArgs(rules, after(['b']), tools, 'a')).toBeNull();
     expect(prefilledArgs(rules, NO_HISTORY, tools, 'b')).toBeNull();
   });
 
-  test('come from child rules of the last tool, the later one winning', () => {
+  test('come from child rules of the last tool, the later rule winning', () => {
     expect(prefilledArgs(rules, after(['a']), tools, 'b')).toEqual({ x: 3, z: 2 });
     expect(prefilledArgs(rules, after(['a', 'b']), tools, 'b')).toBeNull();
   });
@@ -40,7 +40,7 @@ describe('arguments that rules fix', () => {
     expect(prefilledArgs(makeRules(child('a', 'b')), after(['a']), tools, 'b')).toBeNull();
   });
 
-  test('win over what the model sent, which stays as it was', () => {
+  test('override the model’s, which stay unchanged in the conversation', () => {
     const tool = makeTool('b', { type: 'object', properties: { x: { type: 'number' } } });
     const sent = { x: 9, w: 9 };
     const prefilled = { x: 3 };
@@ -90,7 +90,7 @@ describe('arguments that rules fix', () => {
     );
   });
 
-  test('of other names are taken where the tool takes any', () => {
+  test('of other names are accepted where the tool accepts any', () => {
     for (const additionalProperties of [true, { type: 'string' }]) {
       expect(
         checkPrefilled(makeTool('b', { type: 'object', additionalProperties }), { k: 1 }, check),
@@ -108,7 +108,7 @@ describe('forcing a call', () => {
     extra: {},
   };
 
-  test('names the tool where there is one, and any where there are more', () => {
+  test('names a single tool, and any of several', () => {
     expect(forcedToolChoice(facts)).toEqual({ type: 'any' });
     expect(forcedToolChoice({ ...facts, allowed: ['b'] })).toEqual({ type: 'tool', name: 'b' });
     expect(forcedToolChoice({ ...facts, allowed: ['b'], parallel_tool_calls: false })).toEqual({
@@ -124,7 +124,7 @@ describe('forcing a call', () => {
     expect(forcedToolChoice({ ...facts, extra: { thinking: { type: 'enabled' } } })).toBeNull();
   });
 
-  test('is tried only on models that are known to take it', () => {
+  test('is tried only on models that are known to accept it', () => {
     const taking = ['claude-haiku-4-5-20251001', 'claude-opus-5', 'claude-sonnet-4-6', 'claude-haiku-5-5'];
     const refusing = ['claude-opus-5-5', 'claude-sonnet-5-5', 'claude-fable-5-1', 'claude-mythos-5-2', 'x-1'];
     expect(taking.every((model) => acceptsForcedChoice(model, { thinking: { type: 'adaptive' } }))).toBe(

@@ -42,7 +42,7 @@ describe('reading tool rules', () => {
     ]);
   });
 
-  test('what was read reads again as the same', () => {
+  test('a parsed rule parses again as the same', () => {
     const rules = makeRules(first('a', { x: 1 }), child('a', 'b'), conditional('a', { '1': 'b' }));
     expect(parseToolRules(rules)).toEqual({ rules, given: rules, problems: [] });
   });
@@ -88,7 +88,7 @@ describe('reading tool rules', () => {
       conditional('a', Object.fromEntries(many.map((name) => [name, 'b']))),
       'child_output_mapping',
     ],
-  ])('a caller may name 500 %s, and what is stored may be longer', (_what, rule, field) => {
+  ])('a caller may name 500 %s, and stored rules may name more', (_what, rule, field) => {
     const { error } = toolRuleSchema.safeParse(rule);
     expect(error?.issues).toMatchObject([{ path: [field], message: expect.stringContaining('<=500') }]);
     const stored = field === 'child_arg_nodes' ? { ...rule, children: many } : rule;
@@ -102,20 +102,20 @@ describe('reading tool rules', () => {
       { ...child('a', 'b'), child_arg_nodes: [{ name: 'b', arguments: { x: 1 } }] },
       ['child_arg_nodes', 0],
     ],
-  ])('a caller may not misspell a field of %s, and what is stored may hold more', (_what, rule, path) => {
+  ])('a caller may not misspell a field of %s, and stored rules may hold more', (_what, rule, path) => {
     const { error } = toolRuleSchema.safeParse(rule);
     expect(error?.issues).toMatchObject([{ code: 'unrecognized_keys', keys: ['arguments'], path }]);
     const { rules, problems } = parseToolRules([rule]);
     expect([problems, JSON.stringify(rules).includes('arguments')]).toEqual([[], false]);
   });
 
-  test('the path of a problem begins where the caller says', () => {
+  test('the path of a problem begins at the given prefix', () => {
     expect(parseToolRules([terminal('a'), {}], '/agents/3/rules').problems[0]?.path).toBe(
       '/agents/3/rules/1/type',
     );
   });
 
-  test('rules that say the same are taken once', () => {
+  test('equal rules are kept once', () => {
     const twice = [
       terminal('a'),
       terminal('a'),
@@ -142,7 +142,7 @@ describe('reading tool rules', () => {
     ]);
   });
 
-  test('rules that differ in anything that counts are all taken', () => {
+  test('rules that differ in anything relevant are all kept', () => {
     const different = [
       maxCount('a', 1),
       maxCount('a', 2),
@@ -159,7 +159,7 @@ describe('reading tool rules', () => {
     expect(makeRules(...different)).toHaveLength(different.length);
   });
 
-  test('rulesOf gives those of one type, in order', () => {
+  test('rulesOf gives the rules of a type, in order', () => {
     const rules = makeRules(maxCount('a', 1), terminal('b'), maxCount('b', 2));
     expect(rulesOf(rules, 'max_count_per_step').map((rule) => rule.tool_name)).toEqual(['a', 'b']);
   });

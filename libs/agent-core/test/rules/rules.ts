@@ -2,7 +2,7 @@ import type { JsonObject } from '../../src/base/json.ts';
 import type { RuleHistory } from '../../src/rules/history.ts';
 import { parseToolRules, type ToolRule } from '../../src/rules/rule.ts';
 
-/** Rules as a caller writes them; a test whose rules do not parse is wrong itself. */
+/** Parses rules of a test; a test whose rules do not parse is wrong itself. */
 export function makeRules(...input: readonly JsonObject[]): readonly ToolRule[] {
   const { rules, problems } = parseToolRules(input);
   if (problems.length > 0) throw new Error(JSON.stringify(problems));
@@ -39,7 +39,7 @@ export const goesOn = (tool_name: string): JsonObject => ({ type: 'continue_loop
 export const required = (tool_name: string): JsonObject => ({ type: 'required_before_exit', tool_name });
 export const approval = (tool_name: string): JsonObject => ({ type: 'requires_approval', tool_name });
 
-/** The history of a run that called these tools, the last one with this result. */
+/** Makes the history of a run that called these tools, with the last result. */
 export function after(calls: readonly string[], last_result: string | null = 'ok'): RuleHistory {
   return { calls, last_result: calls.length === 0 ? null : last_result };
 }

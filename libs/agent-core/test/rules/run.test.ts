@@ -15,8 +15,8 @@ import { child, conditional, first, goesOn, makeRules, maxCount, required, termi
 const validate = createArgumentValidator();
 
 /**
- * Takes a run through the answers of a model, each the tools that it calls (none: words), keeping nothing between two
- * steps but its row, as the store does. Says for each step what was allowed and what came of it.
+ * Takes a run through the answers of a model, each a list of called tools (none: words).
+ * Only the run's row is kept between two steps, as in the store. Returns allowed tools and decision of each step.
  */
 function takeThrough(
   rules: readonly ToolRule[],
@@ -76,7 +76,7 @@ describe('a run by rules', () => {
     ]);
   });
 
-  test('a limit holds over steps and within one, and refused calls use up nothing (B76)', () => {
+  test('a limit holds over steps and within a step, and refused calls use up nothing', () => {
     const rules = makeRules(maxCount('search', 3));
     expect(
       takeThrough(
@@ -93,7 +93,7 @@ describe('a run by rules', () => {
     ]);
   });
 
-  test('a branch follows the result of the last tool (B28, B79b)', () => {
+  test('a branch follows the result of the last tool', () => {
     const rules = makeRules(
       conditional('check', { true: 'ship', false: 'fix' }),
       goesOn('fix'),
@@ -118,7 +118,7 @@ describe('a run by rules', () => {
     ]);
   });
 
-  test('does not end before what is required was called', () => {
+  test('does not end before the required tools were called', () => {
     const rules = makeRules(required('log'), terminal('done'));
     expect(takeThrough(rules, ['log', 'done'], [[], ['done'], ['log'], []])).toEqual([
       '[log done] words',
@@ -128,7 +128,7 @@ describe('a run by rules', () => {
     ]);
   });
 
-  test('a model that never makes the call that is due is given up after three re-asks', () => {
+  test('a model that never makes the due call is given up after three re-asks', () => {
     expect(takeThrough(makeRules(first('a')), ['a'], [[], [], [], [], []])).toEqual([
       '[a] words',
       '[a] words',
@@ -137,7 +137,7 @@ describe('a run by rules', () => {
     ]);
   });
 
-  test('ends when the rules leave no tool (B79a)', () => {
+  test('ends when the rules leave no tool', () => {
     expect(takeThrough(makeRules(child('a', 'b'), maxCount('b', 1)), ['a', 'b'], [['b'], ['a']])).toEqual([
       '[a b] b',
       '[a] a ► no_valid_tools',

@@ -31,8 +31,8 @@ function allowed(rules: readonly ToolRule[], calls: readonly string[], result: s
   return allowedTools(rules, after(calls, result), tools);
 }
 
-describe('which tools may be called next', () => {
-  test('without rules, all that are available', () => {
+describe('the callable tools', () => {
+  test('without rules, all available tools', () => {
     expect(allowed([], [])).toEqual(tools);
     expect(allowed([], ['a', 'zzz'])).toEqual(tools);
   });
@@ -44,7 +44,7 @@ describe('which tools may be called next', () => {
     expect(allowed(makeRules(first('a'), child('a', 'b'), maxCount('a', 1)), [])).toEqual(['a']);
   });
 
-  test('run_first is cut to the tools that are attached (B78)', () => {
+  test('run_first is cut to the tools that are attached', () => {
     expect(allowed(makeRules(first('zzz'), first('a')), [])).toEqual(['a']);
     expect(allowed(makeRules(first('zzz')), [])).toEqual([]);
   });
@@ -56,14 +56,14 @@ describe('which tools may be called next', () => {
     expect(allowed(rules, ['a', 'b'])).toEqual(tools);
   });
 
-  test('children of a parent rule may be called directly after it alone, and only they', () => {
+  test('children of a parent rule may be called only directly after it, and only they', () => {
     const rules = makeRules(parent('a', 'b'));
     expect(allowed(rules, [])).toEqual(['a', 'c', 'd']);
     expect(allowed(rules, ['a'])).toEqual(['b']);
     expect(allowed(rules, ['a', 'b'])).toEqual(['a', 'c', 'd']);
   });
 
-  test('two child rules of one tool intersect', () => {
+  test('two child rules of a tool intersect', () => {
     expect(allowed(makeRules(child('a', 'b', 'c'), child('a', 'c', 'd')), ['a'])).toEqual(['c']);
   });
 
@@ -84,13 +84,13 @@ describe('which tools may be called next', () => {
     expect(allowed(makeRules(child('a', 'zzz')), ['a'])).toEqual([]);
   });
 
-  test('max_count_per_step counts all calls of the run, one each (B76)', () => {
+  test('max_count_per_step counts all calls of the run, each once', () => {
     const rules = makeRules(maxCount('a', 2));
     expect(allowed(rules, ['a'])).toEqual(tools);
     expect(allowed(rules, ['a', 'b', 'a'])).toEqual(['b', 'c', 'd']);
   });
 
-  test('what may be called comes in the order of the tools, not of the rules (B79)', () => {
+  test('callable tools come in the order of the tools, not of the rules', () => {
     expect(allowed(makeRules(child('a', 'd', 'c', 'b')), ['a'])).toEqual(['b', 'c', 'd']);
     expect(allowedTools(makeRules(child('a', 'b', 'd')), after(['a']), ['d', 'c', 'b', 'a'])).toEqual([
       'd',
@@ -111,9 +111,9 @@ describe('a conditional rule', () => {
   test.each<[string, string | null, readonly string[]]>([
     ['text', 'yes', ['d']],
     ['text that is a JSON string', '"yes"', ['d']],
-    ['boolean (B77)', 'true', ['b']],
+    ['boolean', 'true', ['b']],
     ['boolean as Python writes it', 'True', ['b']],
-    ['number (B77)', '1', ['c']],
+    ['number', '1', ['c']],
     ['number in another form', '1.0', ['c']],
     ['number with space around', ' 1 ', ['c']],
     ["Letta's package", '{"status":"OK","message":"yes","time":"now"}', ['d']],
@@ -123,9 +123,9 @@ describe('a conditional rule', () => {
     ['a package with nothing as message', '{"message":null}', tools],
     ['a package without message', '{"status":"OK"}', tools],
     ['a package whose message is an object', '{"message":{"a":1}}', tools],
-    ['JSON that is no object (B77)', '[1]', tools],
+    ['JSON that is no object', '[1]', tools],
     ['JSON null', 'null', tools],
-    ['no result at all (B28)', null, tools],
+    ['no result at all', null, tools],
     ['false', 'false', tools],
     ['a number that is another', '2', tools],
     ['a number that only begins alike', '1x', tools],
@@ -133,7 +133,7 @@ describe('a conditional rule', () => {
     expect(allowed(makeRules(conditional('a', mapping)), ['a'], result)).toEqual(expected);
   });
 
-  test('takes a result that nests deeper than what is stored for plain text', () => {
+  test('treats a result that nests too deep to store as plain text', () => {
     const nested = (depth: number) => `{"message":${'['.repeat(depth)}${']'.repeat(depth)}}`;
     const [deep, deeper] = [nested(128), nested(20_000)];
     const rules = makeRules(conditional('a', { [deep]: 'b', [deeper]: 'c' }));
@@ -142,7 +142,7 @@ describe('a conditional rule', () => {
     expect(allowed(rules, ['a'], nested(20_001))).toEqual(tools);
   });
 
-  test('binds directly after its tool alone', () => {
+  test('binds directly after its tool only', () => {
     const rules = makeRules(conditional('a', { x: 'b' }, { require_output_mapping: true }));
     expect(allowed(rules, [])).toEqual(tools);
     expect(allowed(rules, ['a', 'b'], 'x')).toEqual(tools);
@@ -157,7 +157,7 @@ describe('a conditional rule', () => {
     expect(allowed(makeRules(conditional('a', { x: 'b' }, strict)), ['a'], null)).toEqual([]);
   });
 
-  test('prefers the output that is spelled alike to one that means the same', () => {
+  test('prefers an equally spelled output to an output of equal meaning', () => {
     const rules = makeRules(conditional('a', { True: 'b', true: 'c', '01': 'b', '1': 'd' }));
     expect(allowed(rules, ['a'], 'true')).toEqual(['c']);
     expect(allowed(rules, ['a'], '1')).toEqual(['d']);
@@ -169,7 +169,7 @@ describe('a conditional rule', () => {
   });
 });
 
-describe('what rules demand', () => {
+describe('demands of the rules', () => {
   test('a call is due at the start by run_first, and after a tool with children', () => {
     expect(mustForce(makeRules(first('a')), NO_HISTORY)).toBe(true);
     expect(mustForce(makeRules(first('a')), after(['a']))).toBe(false);
@@ -181,7 +181,7 @@ describe('what rules demand', () => {
     expect(mustForce(makeRules(maxCount('a', 3), goesOn('a'), terminal('a')), after(['a']))).toBe(false);
   });
 
-  test('a limit on calls is no demand to go on (B30)', () => {
+  test('a limit on calls does not demand to go on', () => {
     expect(continues(makeRules(maxCount('a', 3)), 'a')).toBe(false);
     expect(continues(makeRules(parent('a', 'b')), 'a')).toBe(false);
     for (const rule of [goesOn('a'), child('a', 'b'), conditional('a', { x: 'b' })]) {
@@ -190,7 +190,7 @@ describe('what rules demand', () => {
     }
   });
 
-  test('terminal tools and tools that need approval are the named ones', () => {
+  test('terminal tools and tools that need approval are those named', () => {
     const rules = makeRules(terminal('a'), approval('b'));
     expect(tools.map((name) => isTerminal(rules, name))).toEqual([true, false, false, false]);
     expect(tools.map((name) => requiresApproval(rules, name))).toEqual([false, true, false, false]);
@@ -204,8 +204,8 @@ describe('what rules demand', () => {
   });
 });
 
-describe('rules that no run could begin by are refused where they are given', () => {
-  test('a first tool that is not attached is named (B78)', () => {
+describe('rules without a possible first call are refused when they are given', () => {
+  test('a first tool that is not attached is named', () => {
     expect(checkToolRules(makeRules(child('a', 'b'), first('zzz')), tools)).toEqual([
       {
         path: '/tool_rules/1/tool_name',
@@ -215,7 +215,7 @@ describe('rules that no run could begin by are refused where they are given', ()
     expect(checkToolRules(makeRules(first('a')), [], '/x')[0]?.path).toBe('/x/0/tool_name');
   });
 
-  test('nothing is left to begin with', () => {
+  test('nothing is callable first', () => {
     expect(checkToolRules(makeRules(parent('zzz', 'a', 'b', 'c', 'd')), tools)).toEqual([
       {
         path: '/tool_rules',
@@ -224,7 +224,7 @@ describe('rules that no run could begin by are refused where they are given', ()
     ]);
   });
 
-  test('other rules about tools that are not attached are taken', () => {
+  test('other rules about tools that are not attached are accepted', () => {
     expect(
       checkToolRules(makeRules(first('a'), first('zzz'), required('zzz'), child('y', 'x')), tools),
     ).toEqual([]);

@@ -3,7 +3,7 @@ import { fc } from '../../../../test/fast-check.ts';
 import { compilePattern as compileWith, PATTERN_STATES_MAX } from '../../src/tools/pattern.ts';
 import { cpuMsOf } from '../../../../test/cpu-time.ts';
 
-/** With a budget of its own. */
+/** Compiles with a budget of its own. */
 const compilePattern = (source: string) => compileWith(source, { states_left: PATTERN_STATES_MAX });
 
 function native(source: string): RegExp {
@@ -14,7 +14,7 @@ function native(source: string): RegExp {
   }
 }
 
-/** Patterns over a small alphabet, built so that they are always well formed. */
+/** Well-formed patterns over a small alphabet. */
 const { pattern } = fc.letrec<{ pattern: string; atom: string }>((tie) => ({
   atom: fc.oneof(
     { maxDepth: 2, depthIdentifier: 'group' },
@@ -58,7 +58,7 @@ const { pattern } = fc.letrec<{ pattern: string; atom: string }>((tie) => ({
 // No astral characters here: V8 also starts in the middle of a surrogate pair, which the language does not.
 const text = fc.string({ unit: fc.constantFrom('a', 'b', '-', '1', ' ', '\n', 'é'), maxLength: 10 });
 
-test('a pattern finds what the native matcher finds', () => {
+test('a pattern finds the same as the native matcher', () => {
   fc.assert(
     fc.property(
       pattern.filter((source) => source.length <= 80),
@@ -71,7 +71,7 @@ test('a pattern finds what the native matcher finds', () => {
   );
 });
 
-describe('patterns met in real schemas', () => {
+describe('patterns of real schemas', () => {
   test.each([
     ['^[a-z0-9]+(?:-[a-z0-9]+)*$', ['a', 'a-b', 'abc-1-2'], ['', '-a', 'a--b', 'A']],
     [
@@ -112,14 +112,14 @@ describe('patterns that stop a backtracking matcher', () => {
     expect(cpuMsOf(decide)).toBeLessThan(2000);
   });
 
-  test('more work than a test may cost is an error, not a pause', () => {
+  test('a test beyond its budget is an error, not a pause', () => {
     expect(() => compilePattern('^.{1,4000}$').test('a'.repeat(100_000))).toThrow(RangeError);
     expect(() => compilePattern('(?=a*b)c').test('a'.repeat(50_000))).toThrow(RangeError);
   });
 });
 
 describe('a budget', () => {
-  test('is what all tests that share it may cost together', () => {
+  test('is the total cost of all tests that share it', () => {
     const budget = { states_left: 1_000_000 };
     const one = compileWith('^(?:ab?)+$', budget);
     const other = compileWith('(.?){50}x', budget);
@@ -145,7 +145,7 @@ describe('a budget', () => {
   });
 });
 
-describe('patterns that are refused', () => {
+describe('refused patterns', () => {
   test.each([
     ['(a)\\1', /back-references/],
     ['(?<n>a)\\k<n>', /back-references/],

@@ -24,7 +24,7 @@ describe('toolResultsMessage', () => {
     outcome: { ok, result },
   });
 
-  test('holds one result per call in call order, failures marked', () => {
+  test('holds a result per call in call order, failures marked', () => {
     expect(JSON.parse(toolResultsMessage([answered('b', true, 'one'), answered('a', false, 'two')]))).toEqual(
       [
         { type: 'tool_result', tool_use_id: 'b', content: 'one' },
@@ -44,7 +44,7 @@ describe('toolResultsMessage', () => {
     expect(JSON.parse(text)).toEqual([{ type: 'tool_result', tool_use_id: 'a', content: 'xy\ufffdz' }]);
   });
 
-  test('gives a failure without text a text, and leaves an empty success empty (B132)', () => {
+  test('gives a failure without text a text, and leaves an empty success empty', () => {
     expect(JSON.parse(toolResultsMessage([answered('a', false, '\u0000'), answered('b', true, '')]))).toEqual(
       [
         {

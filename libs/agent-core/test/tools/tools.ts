@@ -1,7 +1,7 @@
 import type { JsonObject } from '../../src/base/json.ts';
 import type { ToolDefinition } from '../../src/model/tool.ts';
 
-/** A tool with the parts that a test does not care about filled in. */
+/** Makes a tool with defaults for the rest. */
 export function makeTool(
   name: string,
   input_schema: JsonObject,

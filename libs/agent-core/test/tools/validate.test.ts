@@ -28,7 +28,7 @@ const note: JsonObject = {
 };
 
 describe('arguments that fit their schema', () => {
-  test('come back as they are, with nothing filled in or converted', () => {
+  test('come back unchanged, with nothing filled in or converted', () => {
     const input = {
       label: 'a',
       y: 1,
@@ -190,15 +190,15 @@ describe('schemas made to cost time', () => {
   test.each<[string, boolean]>([
     ['https://example.com', true],
     ['ftp://example.com:8080/a/b?c=d#e', true],
-    ['http://somebody@example.com/', true],
-    ['http://somebody:a:word@example.com/', true],
-    ['https://bücher.example/@somebody', true],
+    ['http://user@example.com/', true],
+    ['http://user:a:word@example.com/', true],
+    ['https://bücher.example/@user', true],
     ['http://203.0.113.7/', true],
     ['http://10.1.2.3/', false],
-    ['http://somebody@10.1.2.3/', false],
+    ['http://user@10.1.2.3/', false],
     ['http://example', false],
     ['http://some body@example.com', false],
-    ['mailto:somebody@example.com', false],
+    ['mailto:user@example.com', false],
   ])('%s is a url: %s', (a, isUrl) => {
     const message = messageFor({ type: 'object', properties: { a: { format: 'url' } } }, { a });
     expect(message === null).toBe(isUrl);

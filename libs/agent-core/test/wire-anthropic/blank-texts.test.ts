@@ -23,7 +23,7 @@ describe('messages without their blank texts', () => {
     }
   });
 
-  test('keep texts of escaped characters that say something', () => {
+  test('keep texts of escaped characters that are not blank', () => {
     const messages = `[${message('[{"type":"text","text":"\\u00e9\\n"}]', 'user')}]`;
     expect(withoutBlankTexts(messages)).toBe(messages);
   });
@@ -34,7 +34,7 @@ describe('messages without their blank texts', () => {
     );
   });
 
-  test('are those that a parser finds no blank text in', () => {
+  test('hold no blank text for a parser', () => {
     const block = fc.oneof(
       fc.record({
         type: fc.constant('text'),

@@ -37,14 +37,14 @@ describe('a create that failed', () => {
     });
   });
 
-  test.each([400, 401, 403, 404, 413, 422, 429, 529])('with %i from somebody else is unknown', (status) => {
+  test.each([400, 401, 403, 404, 413, 422, 429, 529])('with %i from another server is unknown', (status) => {
     expect(classifyCreateFailure(failure({ status, has_provider_shape: false }))).toEqual({
       verdict: 'unknown',
       reason: `HTTP ${status}: said so`,
     });
   });
 
-  test('with any other status is unknown, whatever its body says', () => {
+  test('with any other status is unknown, whatever its body', () => {
     const refusals = new Set([400, 401, 402, 403, 404, 413, 422, 429, 529]);
     for (let status = 100; status < 600; status++) {
       if (refusals.has(status)) continue;
@@ -52,7 +52,7 @@ describe('a create that failed', () => {
     }
   });
 
-  test('without an answer is unknown', () => {
+  test('without a response is unknown', () => {
     const verdict = classifyCreateFailure(failure({ status: null, message: 'ECONNRESET' }));
     expect(verdict).toEqual({ verdict: 'unknown', reason: 'ECONNRESET' });
   });

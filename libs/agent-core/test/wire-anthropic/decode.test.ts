@@ -11,7 +11,7 @@ import {
 } from '../../src/wire/anthropic/decode.ts';
 import { salvageCustomId } from '../../src/wire/anthropic/salvage.ts';
 
-/** A line as the API writes it, with the raw text of its content and of its usage given. */
+/** Makes a line as the API writes it, from the raw text of its content and usage. */
 function line(contentJson: string, usageJson = '{"input_tokens":11,"output_tokens":36}'): string {
   return (
     '{"custom_id":"a-1","result":{"type":"succeeded","message":{"id":"msg_01","type":"message","role":"assistant",' +
@@ -39,7 +39,7 @@ function unusable(text: string, custom_id: string, reason: string, bill: object)
   expect(decodeResultLine(text)).toEqual({ kind: 'unusable', custom_id, reason, bill });
 }
 
-/** What {@link line} says of its cost. */
+/** The bill of a {@link line}. */
 const BILL = {
   stop_reason: 'end_turn',
   usage: { ...NO_USAGE, input_tokens: 11, output_tokens: 36 },
@@ -48,7 +48,7 @@ const BILL = {
 };
 
 describe('an answer', () => {
-  test('is read with everything that decides what happens next', () => {
+  test('is read with everything that the next action depends on', () => {
     const content = '[{"type":"text","text":"Hello","citations":null}]';
     const usage =
       '{"input_tokens":11,"output_tokens":36,"cache_creation_input_tokens":7,"cache_read_input_tokens":5,' +
@@ -73,7 +73,7 @@ describe('an answer', () => {
     });
   });
 
-  test('may be empty, as that of a refusal', () => {
+  test('may be empty, like a refusal', () => {
     const refusal = line('[]')
       .replace('"end_turn"', '"refusal"')
       .replace('"stop_details":null', '"stop_details":{"type":"refusal","category":"cyber"}');
@@ -188,7 +188,7 @@ describe('usage', () => {
 describe('an errored line', () => {
   const outer = (error: string) => `{"custom_id":"b","result":{"type":"errored","error":${error}}}`;
 
-  test('is told by its inner error', () => {
+  test('is judged by its inner error', () => {
     const error =
       '{"type":"error","error":{"type":"invalid_request_error","message":"no","details":{"error_code":"c"}},"request_id":"req_1"}';
     expect(decodeResultLine(outer(error))).toEqual({
@@ -229,7 +229,7 @@ test.each(['expired', 'canceled'] as const)('a line can be %s', (kind) => {
   expect(decodeResultLine(`{"custom_id":"d","result":{"type":"${kind}"}}`)).toEqual({ kind, custom_id: 'd' });
 });
 
-describe('what cannot be read is said, never thrown', () => {
+describe('unreadable content is reported, never thrown', () => {
   test.each(['', ' ', '\r', '\t \n', '\ufeff'])('%j is blank', (text) => {
     expect(decodeResultLine(text)).toEqual({ kind: 'blank' });
   });
@@ -350,7 +350,7 @@ describe('the cost of a line that is no JSON', () => {
     expect(decodeResultLine(line('[[[['))).toMatchObject({ kind: 'unreadable', bill: { usage } });
   });
 
-  test('is never what the model or its tools say', () => {
+  test('is never taken from text of the model or its tools', () => {
     const said = '{"usage":{"input_tokens":7,"output_tokens":7}}';
     const spoofs = [
       `[{"type":"tool_use","input":${said}}]`,
@@ -366,14 +366,14 @@ describe('the cost of a line that is no JSON', () => {
     }
   });
 
-  test('is looked for in linear time, whatever the line holds', () => {
+  test('is found in linear time, whatever the line holds', () => {
     const started = performance.now();
     for (const piece of ['"usage":{', '{"result":{"message":{"usage":', '\\"', '"usage":x', '}', '"id":"'])
       decodeResultLine(`{"custom_id":"a","result":{"message":{${piece.repeat(400_000)}`);
     expect(performance.now() - started).toBeLessThan(5_000);
   });
 
-  test('of one that is too long to be held is read from its end', () => {
+  test('is read from the end of a line that is too long for memory', () => {
     const whole = line(`[{"type":"text","text":"${'x'.repeat(10_000)}"}]`);
     const parts = { head: whole.slice(0, 1_000), tail: whole.slice(-1_000), byte_length: 10_200 };
     expect(decodeLongLine(parts)).toEqual({
@@ -396,7 +396,7 @@ test('salvage reads an id only at the beginning of a line', () => {
   expect(salvageCustomId(`{"custom_id":"${'a'.repeat(65)}"`)).toBeNull();
 });
 
-/** Writes values as JSON with arbitrary but legal spacing and escapes. */
+/** Makes a writer of JSON with arbitrary but legal spacing and escapes. */
 function spelling(choices: Iterable<number>): (value: unknown) => string {
   const iterator = choices[Symbol.iterator]() as Iterator<number, number>;
   const pick = (): number => iterator.next().value;

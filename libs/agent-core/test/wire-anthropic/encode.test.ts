@@ -97,7 +97,7 @@ describe('a request', () => {
     expect([openingBytes('user'), openingBytes(undefined)]).toEqual([0, 0]);
   });
 
-  test('parses to what went into it, whatever the texts hold, and is the same text every time', () => {
+  test('parses to its arguments, whatever the texts hold, and is the same text every time', () => {
     const text = fc.string({ unit: 'binary' });
     const names = fc.string().filter((name) => name !== '__proto__');
     const settings = fc.dictionary(names, fc.jsonValue({ maxDepth: 2 }), { maxKeys: 5 });
@@ -134,7 +134,7 @@ describe('a request', () => {
             },
           });
           expect(encodeRequest('a_b-c', encodeDefinition(structuredClone(given)), parts)).toBe(request);
-          // Parts that are written one by one make the same bytes: no pair of surrogates is torn.
+          // Parts written separately make the same bytes: no surrogate pair is split.
           const frame = encodeFrame(encoded, memory, null);
           const written = requestInParts('a_b-c', encoded, { ...parts, frame }).map((part) =>
             Buffer.from(part),
@@ -145,7 +145,7 @@ describe('a request', () => {
     );
   });
 
-  test('carries stored messages as they are, odd spacing, escapes and numbers included', () => {
+  test('carries stored messages unchanged, odd spacing, escapes and numbers included', () => {
     const stored =
       '[ {"role":"assistant","content":[{"type":"x","n":1.0e2,"s":"\\u0000\\uD83d\\ude00\\/"} ]}\n]';
     const text = encodeRequest('a', encodeDefinition(definition()), {
@@ -156,7 +156,7 @@ describe('a request', () => {
     expect(text.endsWith(`,"messages":${stored}}}`)).toBe(true);
   });
 
-  test('leaves out a system prompt that says nothing', () => {
+  test('leaves out a blank system prompt', () => {
     expect(params({ system: ' \n' }, '\t')).not.toHaveProperty('system');
     expect(params({ system: '' }, 'm')['system']).toEqual([{ type: 'text', text: 'm' }]);
   });
@@ -223,7 +223,7 @@ describe('a definition', () => {
     expect(params({ model: 'claude-haiku-5-5' })['model']).toBe('claude-haiku-5-5');
   });
 
-  test('drops what the API refuses or what is filled from elsewhere, and says so', () => {
+  test('drops members that the API refuses or that have another source, and says so', () => {
     const extra = {
       temperature: 0,
       top_p: 1,
@@ -238,7 +238,7 @@ describe('a definition', () => {
     expect(params({ extra })).not.toHaveProperty('temperature');
   });
 
-  test('asks no effort of a model that takes none, and says so', () => {
+  test('drops the effort for a model without effort, and says so', () => {
     const format = { type: 'json_schema', schema: {} };
     const model = 'anthropic/claude-haiku-4-5';
     const sent = (output_config: JsonObject) => {
@@ -251,7 +251,7 @@ describe('a definition', () => {
   });
 
   test.each([['adaptive'], ['disabled'], ['enabled']])(
-    'gives a budget with no thinking but enabled: %s',
+    'gives a budget only with enabled thinking: %s',
     (type) => {
       const given = { extra: { thinking: { type, budget_tokens: 1_024 } } };
       const isEnabled = type === 'enabled';
@@ -278,12 +278,12 @@ describe('a definition', () => {
       { type: 'tool', name: 'x', disable_parallel_tool_use: true },
     ],
     ['no limit on a choice of none', false, { tool_choice: { type: 'none' } }, { type: 'none' }],
-    ['no choice for an unusable one', true, { tool_choice: 'any' }, undefined],
+    ['no choice for an unusable choice', true, { tool_choice: 'any' }, undefined],
   ])('sends %s', (_name, parallel, extra, expected) => {
     expect(params({ parallel, extra })['tool_choice']).toEqual(expected);
   });
 
-  test('sends neither tools nor a choice of them when it has none', () => {
+  test('sends neither tools nor a tool choice without tools', () => {
     const without = { tools: [], parallel: false, extra: { tool_choice: { type: 'auto' } } };
     expect(params(without)).not.toHaveProperty('tools');
     expect(params(without)).not.toHaveProperty('tool_choice');
@@ -299,7 +299,7 @@ describe('a definition', () => {
   });
 });
 
-test('utf8Length counts what an encoder would write', () => {
+test('utf8Length counts the bytes of an encoder', () => {
   const text = fc.string({
     unit: fc.oneof(
       fc.nat(0x10ffff).map((c) => String.fromCodePoint(c)),

@@ -3,7 +3,7 @@ import { fc } from '../../../../test/fast-check.ts';
 import { withoutLoneSurrogates } from '../../src/wire/anthropic/lone-surrogates.ts';
 
 test.each([
-  ['a low half before its high one', '"\\ude00\\ud83d"', '"\\ufffd\\ufffd"'],
+  ['a low half before its high half', '"\\ude00\\ud83d"', '"\\ufffd\\ufffd"'],
   ['a half before a pair', '"\\ud83d\\uD83D\\uDE00"', '"\\ufffd\\uD83D\\uDE00"'],
   ['a half behind an escaped backslash', '"\\\\\\ud83d"', '"\\\\\\ufffd"'],
   ['a half in a key', '{"\\udfff":1}', '{"\\ufffd":1}'],
@@ -16,11 +16,11 @@ test.each([
   '"\\\\\\\\uDE00"',
   '"\\ud7ff\\ue000\\n\\u0000"',
   '["\\ud83d\\ude00", 1.0e2, "😀"]',
-])('what holds no half stays to the character: %s', (json) => {
+])('text without half a pair stays to the character: %s', (json) => {
   expect(withoutLoneSurrogates(json)).toBe(json);
 });
 
-test('whatever a text holds, it says the same but for halves of pairs, in as many bytes', () => {
+test('any text keeps its meaning and byte length, except for lone halves of pairs', () => {
   const unit = fc.constantFrom('a', '\\', 'u', '"', 'd83d', '\n', '\0', '\ud83d', '\ude00', '😀', '\ufffd');
   fc.assert(
     fc.property(fc.string({ unit }), (text) => {

@@ -8,7 +8,7 @@ const THOUGHT = '{ "type" : "thinking","thinking":"a \\"]\\" ","signature":"s" }
 const REDACTED = '{"type":"redacted_thinking","data":"d"}';
 const CALL = '{"type":"tool_use","id":"t","name":"n","input":{"x":1.0,"y":["[",{}]}}';
 
-describe('messages without their first thoughts', () => {
+describe('messages without their first thinking', () => {
   test('keep all else to the character', () => {
     expect(
       withoutThoughts(
@@ -18,7 +18,7 @@ describe('messages without their first thoughts', () => {
     ).toBe(`[${message('[{"type":"text","text":"\\u00e9"}]', 'user')},${message(`[${CALL}]`)}]`);
   });
 
-  test('keep those of later messages, and messages without any', () => {
+  test('keep thinking of later messages, and messages without any', () => {
     const messages = `[${message(`[ ${CALL} ]`)},${message(`[${THOUGHT}]`)}]`;
     expect(withoutThoughts(messages, 1)).toBe(messages);
   });
@@ -29,7 +29,7 @@ describe('messages without their first thoughts', () => {
     );
   });
 
-  test('are looked for where there are thoughts, of either kind', () => {
+  test('are examined where there is thinking, of either kind', () => {
     expect(mayHoldThoughts(message(`[${THOUGHT}]`))).toBe(true);
     expect(mayHoldThoughts(message(`[${REDACTED}]`))).toBe(true);
     expect(mayHoldThoughts(message(`[${CALL}]`))).toBe(false);
@@ -37,7 +37,7 @@ describe('messages without their first thoughts', () => {
 });
 
 describe('the elements of an array', () => {
-  test('are the texts that stand in it, whatever they hold', () => {
+  test('are its raw texts, whatever they hold', () => {
     fc.assert(
       fc.property(fc.array(fc.jsonValue()), fc.constantFrom('', ' ', '\n\t'), (values, space) => {
         const texts = values.map((value) => JSON.stringify(value));
@@ -47,7 +47,7 @@ describe('the elements of an array', () => {
     );
   });
 
-  test.each(['["a', '[{"a":1', '[,]'])('of %j cannot be told', (text) => {
+  test.each(['["a', '[{"a":1', '[,]'])('of %j are an error', (text) => {
     expect(() => elementsOf(text)).toThrow(SyntaxError);
   });
 });

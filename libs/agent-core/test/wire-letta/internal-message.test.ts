@@ -62,7 +62,7 @@ test('an answer with thinking, text and parallel calls keeps all of them', () =>
   );
 });
 
-test('the results of parallel calls are one tool message that holds them all, packaged', () => {
+test('the results of parallel calls are one packaged tool message', () => {
   const row = makeMessage([result('toolu_1', 'B'), result('toolu_2', 'no such page', { is_error: true })], {
     role: 'user',
   });
@@ -90,7 +90,7 @@ test('the results of parallel calls are one tool message that holds them all, pa
   expect(toInternalMessage(row).name).toBe(null);
 });
 
-describe('what becomes of a row', () => {
+describe('the form of a row', () => {
   test.each<[string, Parameters<typeof makeMessage>, object]>([
     [
       'a user message keeps its otid and name',
@@ -166,7 +166,7 @@ describe('what becomes of a row', () => {
     expect(JSON.parse(message.tool_returns[0]?.func_response ?? '')).toMatchObject({ message: expected });
   });
 
-  test('every key is there in every form', () => {
+  test('every key is present in every form', () => {
     const keysOf = (row: Parameters<typeof makeMessage>) =>
       Object.keys(toInternalMessage(makeMessage(...row)));
     const keys = keysOf([[thinking]]);

@@ -3,7 +3,7 @@ import type { StoredMessage } from '../../src/wire/letta/stored-message.ts';
 export const conversationId = '0190a000-0000-7000-8000-000080000000';
 export const runId = '0190a000-0000-7000-8000-000001000000';
 
-/** A stored row with the parts that a test does not care about filled in. */
+/** Makes a stored row with defaults for the rest. */
 export function makeMessage(content: readonly object[], rest: Partial<StoredMessage> = {}): StoredMessage {
   return {
     conversation_id: conversationId,
@@ -34,7 +34,7 @@ export const result = (id: string, content: unknown, rest: object = {}) => ({
   ...rest,
 });
 
-/** Blocks that lack what their type must have, and types that nobody knows yet. */
+/** Blocks without the required members of their type, and blocks of unknown types. */
 export const strangeBlocks: readonly object[] = [
   { type: 'text' },
   { type: 'text', text: 1 },

@@ -113,7 +113,7 @@ test('the results of parallel calls are one message, its own fields those of the
 const brief = (messages: readonly LettaMessage[]) =>
   messages.map((message) => [message.message_type, 'content' in message ? message.content : null]);
 
-describe('what becomes of a row', () => {
+describe('the forms of a row', () => {
   const picture = { type: 'image', source: { type: 'url', url: 'x' } };
   test.each<[string, Parameters<typeof makeMessage>, unknown]>([
     ['one text of a user is a string', [[text('Hi')], { role: 'user' }], [['user_message', 'Hi']]],
@@ -154,7 +154,7 @@ describe('what becomes of a row', () => {
     expect(brief(toLettaMessages(makeMessage(...args)))).toEqual(expected);
   });
 
-  test('a user message keeps the otid it was sent with, or has that of its row', () => {
+  test('a user message keeps its sender’s otid, or has its row’s', () => {
     expect(
       toLettaMessages(makeMessage([text('a')], { role: 'user', otid: 'o', name: 'Ann' }))[0],
     ).toMatchObject({
@@ -180,7 +180,7 @@ describe('send_message', () => {
     ['b', 'look_up'],
   ]);
 
-  test('is shown as what it says, and its result is left out', () => {
+  test('is shown as its text, and its result is left out', () => {
     expect(brief(toLettaMessages(answer))).toEqual([
       ['assistant_message', 'Hello'],
       ['tool_call_message', null],
@@ -239,7 +239,7 @@ describe('for any row', () => {
     seq: fc.integer({ min: 0, max: 0xff_ffff }),
   });
 
-  test('both forms are made, items share the id of the row and differ in their otid', () => {
+  test('both forms are made; items share the id of the row and differ in their otid', () => {
     fc.assert(
       fc.property(row, ({ content, role, seq }) => {
         const message = makeMessage(content, { role, seq });
