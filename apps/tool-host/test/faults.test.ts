@@ -21,7 +21,7 @@ const statuses = (outcomes: readonly ToolCallOutcome[]): string[] =>
   outcomes.map((outcome) => outcome.status);
 
 describe('a call that hangs', () => {
-  test('B48: times out when it never yields, and its neighbours keep or get their results', async () => {
+  test('times out when it never yields, and its neighbours keep or get their results', async () => {
     const host = await startTestHost();
     const ledger = `${await testDirectory()}/ledger`;
     // All tools measured as fast beforehand, so that they share a task with the one that hangs.

@@ -3,7 +3,7 @@ import { ToolHostClosedError, ToolHostUnavailableError, startToolHost } from '..
 import { TOOLS_DIR, callOf, linesOf, startTestHost, testDirectory, until } from './support/tool-hosts.ts';
 
 describe('what a tool returns', () => {
-  test('B130: a string is passed on as it is, other values as JSON, nothing as null', async () => {
+  test('a string is passed on as it is, other values as JSON, nothing as null', async () => {
     const host = await startTestHost();
     const outcomes = await host.runCalls([
       callOf('echo', { text: 'as "it" is' }),

@@ -2,13 +2,14 @@ import { setTimeout } from 'node:timers/promises';
 import type { HeldLease } from '../leases/keeper.ts';
 import type { FlowDeps } from './deps.ts';
 
-/** Crashes of a worker with one line alone, after which the line is put aside. */
+/** Maximum number of worker crashes over a single line before the line is set aside. */
 export const TRIES_ALONE_MAX = 3;
 
 /**
- * Waits for a random time before something is tried alone. All leases of a worker that has ended run out together, and what was
- * taken up in the same moments from then on would be alone at each further end, whichever of it is the cause. Throws when the
- * lease is lost meanwhile.
+ * Waits for a random time before a risky item is processed alone.
+ * Leases of a crashed worker expire together. Without jitter the same items would run side by side at each crash, and the
+ * cause could not be told.
+ * Throws: the lease was lost meanwhile.
  */
 export async function jitterDelay(deps: Pick<FlowDeps, 'settings'>, lease: HeldLease): Promise<void> {
   const delayMs = Math.random() * deps.settings.alone_delay_ms_max;

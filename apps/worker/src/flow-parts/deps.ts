@@ -16,7 +16,7 @@ import type { QuickTools } from './calls/quick-tools.ts';
 import type { Slots } from './slots.ts';
 import type { Strangers } from './strangers.ts';
 
-/** A call for operator's code. Shapes are the tool host's, so that it can stand here as it is. */
+/** A call of operator's code, in the shape of the tool host's requests. */
 export interface ToolRequest {
   readonly call_id: string;
   readonly tool_name: string;
@@ -34,13 +34,13 @@ export interface ToolReply {
   readonly status: 'succeeded' | 'failed' | 'timed_out' | 'crashed';
   readonly result: string;
   readonly duration_ms: number;
-  /** False only when the tool was certainly not entered. */
+  /** False only if the tool was certainly not entered. */
   readonly started: boolean;
 }
 
 /**
- * Whatever carries module tools out. One reply a request, in the order asked; a tool's fault is a reply, never an error.
- * When it rejects because it is away, `outcomes` of the error are the replies as far as there are any.
+ * Runs module tools. Returns one reply per request, in order; a tool's fault is a reply, never an error.
+ * Throws: the tool host is gone. `outcomes` of the error holds the replies so far.
  */
 export interface ToolPort {
   runCalls(
@@ -49,10 +49,10 @@ export interface ToolPort {
   ): Promise<readonly ToolReply[]>;
 }
 
-/** Whatever posts callbacks. Never throws for what a receiver does. */
+/** Posts callbacks. Never throws for a fault of the receiver. */
 export interface CallbackPort {
   post(callback: {
-    /** The same for every try of one callback. */
+    /** The same on every attempt of a callback. */
     readonly id: string;
     readonly url: string;
     readonly body: string;
@@ -61,12 +61,12 @@ export interface CallbackPort {
   }): Promise<CallbackOutcome>;
 }
 
-/** Whatever rings the bell. Never throws: a lost ring costs latency only. */
+/** Sends signals. Never throws: a lost signal costs only latency. */
 export interface BellPort {
   ring(signals: readonly Signal[]): Promise<void>;
 }
 
-/** Named points between the steps of flows: absent in production, where a test pauses, kills or races. */
+/** Named points between the steps of flows, where tests pause, kill or race. Unused in production. */
 export const HOOK_POINTS = [
   'compose.before_commit',
   'compose.after_commit',
@@ -106,34 +106,34 @@ export type HookPoint = (typeof HOOK_POINTS)[number];
 
 export type Hooks = (point: HookPoint) => Promise<void> | void;
 
-/** Sizes and times that flows follow. `config.ts` documents each under the name of its environment variable. */
+/** Sizes and times of flows. `config.ts` documents each under the name of its environment variable. */
 export interface FlowSettings {
   readonly credential: string;
-  /** Directory for request bodies on their way out. */
+  /** Directory for temporary request bodies. */
   readonly body_dir: string;
-  /** Requests of one provider batch. */
+  /** Maximum requests of one provider batch. */
   readonly requests_max: number;
-  /** Bytes of one provider batch. */
+  /** Maximum bytes of one provider batch. */
   readonly body_bytes_max: number;
-  /** Milliseconds that ready runs wait for company before a batch that is not full leaves. */
+  /** Milliseconds that ready runs wait for others before a batch that is not full is sent. */
   readonly gather_window_ms: number;
-  /** Milliseconds that one create may take. */
+  /** Timeout of one create. Unit: milliseconds. */
   readonly create_timeout_ms: number;
-  /** Milliseconds without a byte after which a result stream is given up. */
+  /** Idle timeout of a result stream. Unit: milliseconds. */
   readonly results_idle_timeout_ms: number;
-  /** Bytes a second, on average over the window, below which a result stream is given up; 0: none. */
+  /** Minimum average bytes a second of a result stream over the window; 0: no minimum. */
   readonly results_bytes_per_second_min: number;
-  /** Milliseconds of waiting over which that average is taken. */
+  /** Window of that average. Unit: milliseconds. */
   readonly results_rate_window_ms: number;
-  /** Result files that are read side by side. */
+  /** Result files that are read in parallel. */
   readonly ingest_lanes: number;
   /** Result lines of one transaction. */
   readonly chunk_lines: number;
-  /** Chunks that are written side by side, of all result files together. */
+  /** Chunks that are written in parallel, over all result files. */
   readonly chunks_in_flight: number;
-  /** Bytes of one result line. */
+  /** Maximum bytes of one result line. */
   readonly line_bytes_max: number;
-  /** Milliseconds, at most, before what workers did not outlive is tried alone. */
+  /** Maximum random delay before an item that crashed workers is processed alone. Unit: milliseconds. */
   readonly alone_delay_ms_max: number;
   /** Complete passes over a result file before a step without a line counts as missing. */
   readonly streams_max: number;
@@ -142,18 +142,20 @@ export interface FlowSettings {
   readonly reconcile: ReconcilePolicy;
   readonly refusal: RefusalPolicy;
   readonly breaker: BreakerPolicy;
-  /** Milliseconds between two audits of the whole database, all workers together. */
+  /** Milliseconds between two audits of the whole database, over all workers. */
   readonly audit_interval_ms: number;
-  /** True when nobody else makes batches under the credential: a second batch of a submission is then cancelled on sight. */
+  /**
+   * True if only Nightshift creates batches under the credential. A second batch of a submission is then cancelled at once.
+   */
   readonly workspace_is_ours: boolean;
-  /** What answers cost. */
+  /** Prices of answers by model. */
   readonly prices: PriceTable;
 }
 
-/** Everything a flow may touch. */
+/** Dependencies of all flows. */
 export interface FlowDeps {
   readonly db: Database;
-  /** For audits, whose statements may take much longer than those of flows; default `db`. */
+  /** Connection for audits, whose statements may run much longer than a flow's. Default: `db`. */
   readonly audit_db?: Database;
   readonly provider: ProviderPort;
   readonly tools: ToolPort;
@@ -163,7 +165,7 @@ export interface FlowDeps {
   readonly claimant: Claimant;
   readonly definitions: DefinitionCache;
   readonly quickTools: QuickTools;
-  /** Bounds the chunks of results that are under way, whatever file they are of. */
+  /** Limits the chunks in progress over all result files. */
   readonly chunkSlots: Slots;
   readonly strangers: Strangers;
   readonly settings: FlowSettings;
@@ -171,9 +173,11 @@ export interface FlowDeps {
 }
 
 /**
- * What every flow reports: whether it found work (then it is called again at once), when to look again in any case, and for
- * how long another look would find nothing that the last one has not: until then it is not called. With a rest of 0 it is
- * called again only if somebody asked while it was under way, or asks later.
+ * Report of a flow.
+ * - `worked`: it found work, and is called again at once.
+ * - `again_in_ms`: the latest time of the next call.
+ * - `rest_ms`: no call before then, because it would find nothing new. 0: the next call needs a signal, sent during this
+ *   call or later.
  */
 export interface FlowReport {
   readonly flow: string;

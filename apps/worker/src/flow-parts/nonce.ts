@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 
 const ALPHABET = 'abcdefghijklmnopqrstuvwxyz234567';
 
-/** Names one submission in every custom_id: ten characters, fifty random bits. */
+/** Creates the nonce of a submission for every custom_id: ten characters, fifty random bits. */
 export function newNonce(): string {
   return Array.from(randomBytes(10), (byte) => ALPHABET[byte & 31]).join('');
 }

@@ -2,16 +2,16 @@ import { judgeClockOffset, type ClockOffset, type ClockVerdict } from '@nightshi
 import { commitClockOffset, readNow } from '@nightshift/db';
 import type { FlowDeps } from './deps.ts';
 
-/** Milliseconds for which a told time is trusted: clocks drift, machines sleep. */
+/** Milliseconds for which a provider's time is trusted: clocks drift, machines sleep. */
 const FRESH_MS = 600_000;
 
-/** The provider's time now; null where it has not told any for a while. */
+/** Returns the provider's current time; null if its last time is too old. */
 export function providerNow({ provider }: Pick<FlowDeps, 'provider'>): Date | null {
   const time = provider.clock.read();
   return time === null || time.age_ms > FRESH_MS ? null : new Date(time.now_ms);
 }
 
-/** Milliseconds since a batch was sent, by the provider's clock; null where that cannot be told. */
+/** Returns the milliseconds since a batch was sent, by the provider's clock; null if unknown. */
 export function sentMsAgo(
   deps: Pick<FlowDeps, 'provider'>,
   { provider_sent_at }: { readonly provider_sent_at: Date | null },
@@ -20,18 +20,18 @@ export function sentMsAgo(
   return now === null || provider_sent_at === null ? null : now.getTime() - provider_sent_at.getTime();
 }
 
-/** Has the provider tell its time where it has not for a while. One that tells none is not asked for more than that. */
+/** Asks the provider for its time if the last is too old. Does not retry if it gives none. */
 export async function refreshProviderTime(deps: FlowDeps): Promise<void> {
   if (providerNow(deps) === null) await deps.provider.clock.refresh();
 }
 
-/** An offset, what it calls for, and whether it is news: it was kept now. */
+/** A measured offset and its verdict. `is_news`: it was stored by this measurement. */
 export interface MeasuredOffset extends ClockOffset {
   readonly verdict: ClockVerdict;
   readonly is_news: boolean;
 }
 
-/** Measures how far the provider's clock is ahead of the database's, and keeps it. Null where the provider's time is not known. */
+/** Measures and stores the offset of the provider's clock from the database's. Null if the provider's time is unknown. */
 export async function measureOffset(deps: FlowDeps): Promise<MeasuredOffset | null> {
   const { db, provider, settings } = deps;
   const begunAt = performance.now();
@@ -47,7 +47,7 @@ export async function measureOffset(deps: FlowDeps): Promise<MeasuredOffset | nu
   return { ...offset, verdict: judgeClockOffset(offset, settings.reconcile), is_news };
 }
 
-/** What a log line says of an offset. */
+/** Returns the log fields of an offset. */
 export function tellOffset({ offset_ms, uncertainty_ms, verdict, is_news }: MeasuredOffset): {
   readonly clock_offset_ms: number;
   readonly clock_uncertainty_ms: number;

@@ -2,7 +2,7 @@ import type { CommitReport } from '@nightshift/db';
 import type { Signal } from '@nightshift/queue';
 import type { FlowDeps } from './deps.ts';
 
-/** Rings for what a commit has set in motion. Called after the commit, never inside it. */
+/** Sends the signals of a commit. Called after the commit, never inside it. */
 export async function ringAfterCommit(
   { bell }: Pick<FlowDeps, 'bell'>,
   report: CommitReport,

@@ -1,10 +1,10 @@
 /** Limits concurrent work. Waiters run in FIFO order. */
 export interface Slots {
-  /** Does the work once a slot is free, and frees it however the work ends. */
+  /** Runs the work once a slot is free, and frees it even if the work throws. */
   run<T>(work: () => Promise<T>): Promise<T>;
 }
 
-/** Makes `count` slots. */
+/** Creates `count` slots. */
 export function createSlots(count: number): Slots {
   let free = count;
   const waiting: (() => void)[] = [];

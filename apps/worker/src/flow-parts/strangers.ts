@@ -1,15 +1,15 @@
-/** Batches of the provider whose lines have shown no nonce of ours, so that they are not read again and again. */
+/** Provider batches of other senders. They are remembered so that they are not read again and again. */
 export interface Strangers {
-  /** Whether the batch has been read often enough. */
+  /** Whether the batch was read often enough. */
   has(providerId: string): boolean;
-  /** Notes that its first lines were read and none was ours. */
+  /** Records a read of its first lines in which none was ours. */
   note(providerId: string): void;
 }
 
-/** Looks after which a batch is a stranger's: the first lines of one download may be others'. */
+/** Reads after which a batch counts as foreign: the first lines of one download may belong to other batches. */
 const LOOKS = 3;
 
-/** Remembers the last `max` batches. */
+/** Creates a memory of the last `max` batches. */
 export function createStrangers(max = 10_000): Strangers {
   const looks = new Map<string, number>();
   return {

@@ -3,7 +3,7 @@ import { readDueWork } from '@nightshift/db';
 import type { FlowDeps } from '../flow-parts/deps.ts';
 import { IDEMPOTENCY_KEY_DAYS } from './sweep/sweep.ts';
 
-/** The flows that look for rows which are due. */
+/** Flows that look for due rows. */
 export type DueFlow =
   | 'compose'
   | 'submit'
@@ -17,7 +17,7 @@ export type DueFlow =
   | 'sweep'
   | 'audit';
 
-/** Whose provider batches are, when they are due; those that have ended for good are nobody's. */
+/** Flows by the state of a due provider batch; null for final states. */
 const OF_PROVIDER_BATCHES = {
   building: 'submit',
   submitting: 'reconcile',
@@ -27,7 +27,7 @@ const OF_PROVIDER_BATCHES = {
   ended: 'ingest',
 } as const satisfies Record<Exclude<ProviderBatchState, 'ingested' | 'rejected' | 'orphan_paid'>, DueFlow>;
 
-/** Whose batches are, when they are due: one that has ended waits for its callback. */
+/** Flows by the state of a due batch: an ended batch waits for its callback. */
 const OF_BATCHES = {
   running: 'finish',
   paused: 'finish',
@@ -37,15 +37,12 @@ const OF_BATCHES = {
   cancelled: 'webhook',
 } as const satisfies Record<Exclude<BatchState, 'receiving'>, DueFlow>;
 
-/** Runs past their deadline that a look goes through: most of them may be at the provider, for a day. */
+/** Runs past their deadline that one look checks: most of them may be at the provider, for a day. */
 const LATE_RUNS_MAX = 1_000;
-/** One look in so many goes through all of them. */
+/** One look in this many checks all of them. */
 const ALL_LATE_EVERY = 10;
 
-/**
- * Which flows would find work now, in one statement: a house in which nothing is due costs its database one look at a time,
- * and not one for every flow.
- */
+/** Returns the flows with due work, by one statement. An idle database gets one query per look, not one per flow. */
 export async function findDueFlows({
   db,
   settings,

@@ -53,7 +53,7 @@ interface Params {
 }
 
 describe('steps without an answer', () => {
-  test('B20, B22: an expired step is sent again, and the run ends expired when no attempt is left', async () => {
+  test('an expired step is sent again, and the run ends expired when no attempt is left', async () => {
     house.simulator.control.addRule({
       op: 'request',
       match: { contains: 'always late' },
@@ -99,7 +99,7 @@ describe('steps without an answer', () => {
     expect([totals.requests, repeated.content_hashes]).toEqual([2, 0]);
   });
 
-  test('B13, B20: a request that never succeeds ends its run after the last attempt, with what the provider said', async () => {
+  test('a request that never succeeds ends its run after the last attempt, with what the provider said', async () => {
     house.simulator.control.addRule({
       op: 'request',
       outcome: { type: 'errored', error_type: 'api_error', message: 'Come back another day' },
@@ -228,7 +228,7 @@ describe('answers cut off at max_tokens', () => {
     expect(sent).toHaveLength(1);
   });
 
-  test('B89: in the middle of a text: the run ends as max_tokens and keeps what was said', async () => {
+  test('in the middle of a text: the run ends as max_tokens and keeps what was said', async () => {
     const batch = await house.submit([{ input: '⟦sim:maxTokensText⟧' }]);
     await house.drive(house.worker());
     expect(await house.runsOf(batch.id)).toMatchObject([{ state: 'failed', stop_reason: 'max_tokens' }]);
@@ -238,7 +238,7 @@ describe('answers cut off at max_tokens', () => {
 });
 
 describe('ends of a turn', () => {
-  test('B89, B105: a refusal ends the run and is kept out of later requests', async () => {
+  test('a refusal ends the run and is kept out of later requests', async () => {
     const { provider, sent } = recording();
     const batch = await house.submit([{ input: '⟦sim:refusal?mid=1⟧' }]);
     await house.drive(house.worker({ provider }));
@@ -392,7 +392,7 @@ describe('content', () => {
     expect(JSON.stringify(sent)).toContain('a whole one: 😀');
   });
 
-  test('B6: thinking goes back with its signature, beside the results of the calls that followed it', async () => {
+  test('thinking goes back with its signature, beside the results of the calls that followed it', async () => {
     const batch = await house.submit([
       {
         input: '⟦sim:thinking?display=summarized&n=2⟧',

@@ -73,7 +73,7 @@ async function run(runs: readonly SubmittedRun[], rest: Partial<NewBatch> = {}):
 }
 
 describe('archival memory', () => {
-  test('B102: is searched by words, best first, by tags and by dates; a search finds what was kept before its step', async () => {
+  test('is searched by words, best first, by tags and by dates; a search finds what was kept before its step', async () => {
     const batch = await run([
       {
         input: [
@@ -208,7 +208,7 @@ describe('archival memory', () => {
 describe('the search of a conversation', () => {
   // It is another day in one of them than in UTC at any hour.
   test.each(['Pacific/Kiritimati', 'Etc/GMT+12'])(
-    'B70: up to a day of its agent, in %s, finds what was said on it, and counts what it shows',
+    'up to a day of its agent, in %s, finds what was said on it, and counts what it shows',
     async (timezone) => {
       const first = await run([{ input: 'My dog is called Rex.', tools: TOOLS, agent: { timezone } }]);
       const [day] = await house.rows<{ today: string; before: string }>(

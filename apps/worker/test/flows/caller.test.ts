@@ -97,7 +97,7 @@ async function audited(): Promise<void> {
 }
 
 describe('a call that needs an approval', () => {
-  test('B29: waits until it is approved, with the arguments that it will be carried out with, and then happens once', async () => {
+  test('waits until it is approved, with the arguments that it will be carried out with, and then happens once', async () => {
     const tools = answering(() => 'paid');
     const { provider, sent } = recording(house);
     const worker = house.worker({ tools, provider });
@@ -507,7 +507,7 @@ describe('a client tool', () => {
     expect(unknown.status).toBe(404);
   });
 
-  test('B114: answered twice at once is answered once', async () => {
+  test('answered twice at once is answered once', async () => {
     const worker = house.worker();
     const { batch, ids } = await untilAsked(
       { input: script({ tool: 'ask_user' }, { text: 'Thanks.' }), client_tools: [ASK] },

@@ -108,7 +108,7 @@ test.each([
   ['ended', 3],
   ['acting', 3],
 ])(
-  'B37, B38: a batch cancelled while its runs are %s: every run ends cancelled and what was paid is kept',
+  'a batch cancelled while its runs are %s: every run ends cancelled and what was paid is kept',
   async (stage, answers) => {
     if (stage === 'submitted')
       house.simulator.control.addRule({ op: 'create', action: { type: 'neverEnds' } });
@@ -141,7 +141,7 @@ test.each([
   },
 );
 
-test('B23, B37: a batch at the provider is cancelled there, and what had been begun is paid, booked and kept', async () => {
+test('a batch at the provider is cancelled there, and what had been begun is paid, booked and kept', async () => {
   const { control } = house.simulator;
   control.addRule({ op: 'create', action: { type: 'latency', ms: 3_600_000 } });
   control.configure({ cancel: { delay_ms: 0, in_work: 0.5, started_succeed: 1 } });
@@ -421,7 +421,7 @@ test('what was found by its looks is cancelled at the provider where whatever it
   expect(await money()).toEqual({ requests: 0, twice: 0, billed: 0, booked: 0 });
 });
 
-test('B38: a create in doubt that never arrived is not sent again for a batch that is being cancelled', async () => {
+test('a create in doubt that never arrived is not sent again for a batch that is being cancelled', async () => {
   house.simulator.control.addRule({ op: 'create', match: { nth: 1 }, action: { type: 'dropBefore' } });
   const batch = await submitWork();
   const worker = house.worker({ tools: ACTING });

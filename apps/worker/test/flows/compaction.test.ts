@@ -89,7 +89,7 @@ async function money(): Promise<{ billed: number; booked: number; tallied: numbe
 }
 
 describe('a conversation that outgrows its window', () => {
-  test('B34: is summarised by a step of its own in the middle of a run, which then goes on', async () => {
+  test('is summarised by a step of its own in the middle of a run, which then goes on', async () => {
     summariseAs(STILL_OPEN);
     const { provider, sent } = recording();
     const batch = await house.submit([THREE_NOTES]);
@@ -117,7 +117,7 @@ describe('a conversation that outgrows its window', () => {
     expect(JSON.stringify(sent[at + 1]?.system)).toContain('one: xxx');
   });
 
-  test('B82: the summary has a place of its own: no block and no message holds it', async () => {
+  test('the summary has a place of its own: no block and no message holds it', async () => {
     summariseAs(STILL_OPEN);
     const batch = await house.submit([THREE_NOTES]);
     await house.drive(house.worker());
@@ -132,7 +132,7 @@ describe('a conversation that outgrows its window', () => {
     ]);
   });
 
-  test('B24: the summary counts towards no max_steps, and towards all usage', async () => {
+  test('the summary counts towards no max_steps, and towards all usage', async () => {
     summariseAs(STILL_OPEN);
     const batch = await house.submit([{ ...THREE_NOTES, max_steps: 4 }]);
     await house.drive(house.worker());
@@ -608,7 +608,7 @@ test('the estimate is trued up by what answers say of their prompts', async () =
 });
 
 describe('what is cleared stays cleared', () => {
-  test('B12: an agent that clears its buffer keeps it between the steps of a run, and clears the summary with it', async () => {
+  test('an agent that clears its buffer keeps it between the steps of a run, and clears the summary with it', async () => {
     summariseAs(STILL_OPEN);
     const { provider, sent } = recording();
     const worker = house.worker({ provider });

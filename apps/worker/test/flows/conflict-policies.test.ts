@@ -70,7 +70,7 @@ const append = (name: string) => call('core_memory_append', { label: 'board', co
 const rewrite = (name: string) =>
   call('memory_rethink', { label: 'board', new_memory: `written by ${name}` });
 
-test('B31: under merge, a thousand runs that add to one block lose no line', async () => {
+test('under merge, a thousand runs that add to one block lose no line', async () => {
   const { revisions, restored } = await runFleet('merge', append);
   expect(await outcomes()).toEqual({ succeeded: RUNS });
   const lines = revisions.at(-1)?.value.split('\n') ?? [];
@@ -81,7 +81,7 @@ test('B31: under merge, a thousand runs that add to one block lose no line', asy
   expect(restored).toBe(FIRST);
 });
 
-test('B31: under merge, a thousand runs that each rewrite their own line lose none', async () => {
+test('under merge, a thousand runs that each rewrite their own line lose none', async () => {
   const lines = names.map((_, index) => `${index}: old`);
   const { revisions, restored } = await runFleet(
     'merge',
@@ -98,7 +98,7 @@ test('B31: under merge, a thousand runs that each rewrite their own line lose no
   expect(restored).toBe(`\n${lines.join('\n')}`);
 });
 
-test('B31: under reject, what is not written is refused to its agent, and what is written stays', async () => {
+test('under reject, what is not written is refused to its agent, and what is written stays', async () => {
   const { revisions, restored } = await runFleet('reject', append);
   const { succeeded = 0, failed = 0 } = await outcomes();
   const lines = revisions.at(-1)?.value.split('\n') ?? [];
@@ -113,7 +113,7 @@ test('B31: under reject, what is not written is refused to its agent, and what i
   expect(restored).toBe(FIRST);
 });
 
-test('B31: under last_write, every text that was written over is kept as a revision that says so', async () => {
+test('under last_write, every text that was written over is kept as a revision that says so', async () => {
   const { revisions, restored } = await runFleet('last_write', rewrite);
   expect(await outcomes()).toEqual({ succeeded: RUNS });
   expect(

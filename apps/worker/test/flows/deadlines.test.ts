@@ -65,7 +65,7 @@ test('what is at the provider when the deadline passes is awaited and carried ou
   await audited();
 });
 
-test('B127: a run that waits for its caller past its deadline ends with its calls answered, its conversation usable', async () => {
+test('a run that waits for its caller past its deadline ends with its calls answered, its conversation usable', async () => {
   const worker = house.worker({ tools: answering() });
   const batch = await house.submit([
     {

@@ -92,7 +92,7 @@ test('a result line that ends worker after worker, three of them alone, is put a
   const { deaths, end } = await dieOf(ingestResults, await mortal(batch.run_ids[3]!));
   // Three over the whole chunk of fifty, three with it alone.
   expect(deaths).toBe(6);
-  const reason = expect.stringMatching(/^line \d: 3 workers ended while they had it alone/) as string;
+  const reason = expect.stringMatching(/^line \d: 3 workers crashed while they held it alone/) as string;
   expect(end).toMatchObject({ outcome: 'ingested', quarantined: 1, alarm: true, reason });
   expect((await house.runsOf(batch.id)).map((run) => run.stop_reason)).toEqual(
     batch.run_ids.map((_, index) => (index === 3 ? 'poison' : 'end_turn')),
@@ -117,7 +117,7 @@ test('a line that was put aside ends no worker in a later pass, in which what me
   expect(first.end).toMatchObject({ outcome: 'again', alarm: true });
   // It names both: what was put aside, and what is left.
   expect(first.end?.['reason']).toMatch(
-    /3 workers ended while they had it alone.*; line \d: a fault of ours/,
+    /3 workers crashed while they held it alone.*; line \d: a fault of ours/,
   );
   await house.hasten();
   const second = await dieOf(ingestResults, worker);
@@ -164,7 +164,7 @@ test('what was put aside is told although the results break off behind it', asyn
     },
   };
   const { end } = await dieOf(ingestResults, { ...worker, provider });
-  const reason = expect.stringMatching(/3 workers ended while they had it alone; .*broke/) as string;
+  const reason = expect.stringMatching(/3 workers crashed while they held it alone; .*broke/) as string;
   expect(end).toMatchObject({ outcome: 'again', alarm: true, reason });
 });
 
@@ -210,7 +210,7 @@ test('where nearly every line fails alone, a pass line by line ends as soon as t
       },
     },
   });
-  const reason = expect.stringMatching(/none is given up: line \d+: a fault of ours/) as string;
+  const reason = expect.stringMatching(/none is set aside: line \d+: a fault of ours/) as string;
   expect(end).toMatchObject({ outcome: 'again', applied: 0, alarm: true, reason });
   expect(asked).toBeLessThan(30);
 });

@@ -129,7 +129,7 @@ const POINTS: readonly (readonly [HookPoint, number])[] = [
 ];
 
 test.each(POINTS)(
-  'B9, B47, B83, B107, B120: death at %s, visit %i: another worker finishes, and nothing is applied or paid twice',
+  'death at %s, visit %i: another worker finishes, and nothing is applied or paid twice',
   async (point, nth) => {
     const batch = await submitWork();
     const { tools, done } = world();
@@ -189,7 +189,7 @@ test.each([
   ['tools.after_calls', 1],
   ['tools.before_commit', 1],
 ] as const)(
-  'B47: a call that must happen once is not made again after a death at %s, and the model is told that nobody knows',
+  'a call that must happen once is not made again after a death at %s, and the model is told that nobody knows',
   async (point, made) => {
     const batch = await house.submit([
       {
@@ -233,7 +233,7 @@ test.each([
   },
 );
 
-test('B44: a worker that comes back to life after its leases ran out changes nothing any more', async () => {
+test('a worker that comes back to life after its leases ran out changes nothing any more', async () => {
   const batch = await submitWork();
   const { tools } = world();
   const frozen = Promise.withResolvers<void>();

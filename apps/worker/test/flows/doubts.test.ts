@@ -35,7 +35,7 @@ async function expectPaidOnce(batch: SubmittedBatch): Promise<void> {
   );
 }
 
-test('B14: results that are not there yet are waited for, however long, and not paid for again', async () => {
+test('results that are not there yet are waited for, however long, and not paid for again', async () => {
   const times = 6;
   house.simulator.control.addRule({
     op: 'results',
@@ -295,7 +295,7 @@ test('an adopted batch that a line has proven is ours: what its results lack whe
   expect((await house.runsOf(batch.id)).map(({ attempt }) => attempt).sort()).toEqual([1, 2, 2]);
 });
 
-test('B38: a cancel that was acknowledged while the body was encoded is not overtaken by the send', async () => {
+test('a cancel that was acknowledged while the body was encoded is not overtaken by the send', async () => {
   const batch = await submitTexts(3);
   const worker = house.worker({
     hooks: (point) => (point === 'submit.after_encode' ? house.cancel(batch.id) : undefined),
@@ -418,7 +418,7 @@ test('a batch that has not ended an hour after its expiry is an alarm', async ()
   expect(await pollProviderBatches(worker)).toMatchObject({ alarm: true });
 });
 
-test('B45: a batch that was sent weeks ago is asked for, and its answers are taken in', async () => {
+test('a batch that was sent weeks ago is asked for, and its answers are taken in', async () => {
   const batch = await submitTexts(2);
   const worker = house.worker();
   await composeProviderBatch(worker);

@@ -24,7 +24,7 @@ afterEach(() => house.close());
 const TOOLS = ['look', 'try'];
 
 describe('runs that go round in circles', () => {
-  test('the same call with the same result ends a run as loop_detected, and its neighbours go on (B121)', async () => {
+  test('the same call with the same result ends a run as loop_detected, and its neighbours go on', async () => {
     const batch = await house.submit([
       { input: '⟦sim:infiniteTools?tool=look&same=1⟧', tools: TOOLS, max_steps: 50 },
       { input: script({ tool: 'look' }, { text: 'Seen.' }), tools: TOOLS },
@@ -48,7 +48,7 @@ describe('runs that go round in circles', () => {
     expect(await house.runsOf(next.id)).toMatchObject([{ stop_reason: 'end_turn' }]);
   });
 
-  test('calls that fail, each in its own way, end a run as loop_detected (B137)', async () => {
+  test('calls that fail, each in its own way, end a run as loop_detected', async () => {
     const batch = await house.submit([
       {
         input: script(...Array.from({ length: 20 }, (_, n) => ({ tool: 'try', args: { n } }))),

@@ -115,7 +115,7 @@ async function rows(): Promise<string> {
 /** NIGHTSHIFT_EVERY_BYTE=1 tries all bytes, which takes minutes; without it one in so many, besides the ends of lines. */
 const STRIDE = process.env['NIGHTSHIFT_EVERY_BYTE'] === '1' ? 1 : 37;
 
-test('B15: a result file cut anywhere, at the ends of lines too, leaves the same rows in the end', async () => {
+test('a result file cut anywhere, at the ends of lines too, leaves the same rows in the end', async () => {
   await download(file.length);
   const whole = await rows();
   expect(whole).toContain('ingested');

@@ -98,7 +98,7 @@ test('a batch of memory rewrites goes through every room and ends completed', as
   expect(tally?.cost).toBeGreaterThan(0);
 });
 
-test('B4, B5, B86, B138: parallel calls of memory and module tools are all answered in one message, in call order', async () => {
+test('parallel calls of memory and module tools are all answered in one message, in call order', async () => {
   const batch = await house.submit([
     {
       input: [
@@ -138,7 +138,7 @@ test('B4, B5, B86, B138: parallel calls of memory and module tools are all answe
   ]);
 });
 
-test('B24, B84: max_steps is exact: the calls of the last step are carried out and the run ends', async () => {
+test('max_steps is exact: the calls of the last step are carried out and the run ends', async () => {
   const batch = await house.submit([
     {
       input: Array.from({ length: 6 }, (_, n) =>
@@ -161,7 +161,7 @@ test('B24, B84: max_steps is exact: the calls of the last step are carried out a
   expect(steps?.count).toBe(3);
 });
 
-test('B36, B126: every step is booked with its own use and cost, and all together are what the provider bills', async () => {
+test('every step is booked with its own use and cost, and all together are what the provider bills', async () => {
   const batch = await house.submit(
     Array.from({ length: 6 }, (_, index) => ({
       input: [

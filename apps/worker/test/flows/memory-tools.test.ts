@@ -65,7 +65,7 @@ const isSomebodyWaiting = async (): Promise<boolean> =>
 const memory = (args: Readonly<Record<string, unknown>>, parallel = false) => call('memory', args, parallel);
 
 describe('blocks that a tool makes, gives up, renames and describes', () => {
-  test('B60, B61, B75: are stored, attached and found again under their label, slashes included', async () => {
+  test('are stored, attached and found again under their label, slashes included', async () => {
     const batch = await house.submit([
       {
         input: [
@@ -125,7 +125,7 @@ describe('blocks that a tool makes, gives up, renames and describes', () => {
     expect(showing.map(({ number }) => number)).toEqual([2, 3, 4]);
   });
 
-  test('B80, B81: are in the next prompt of the run', async () => {
+  test('are in the next prompt of the run', async () => {
     const batch = await house.submit([
       {
         input: [
@@ -192,7 +192,7 @@ describe('blocks that a tool makes, gives up, renames and describes', () => {
     ]);
   });
 
-  test('B63: one that is read-only is neither renamed nor given up, and the call is an error', async () => {
+  test('one that is read-only is neither renamed nor given up, and the call is an error', async () => {
     const batch = await house.submit([
       {
         input: [
@@ -211,7 +211,7 @@ describe('blocks that a tool makes, gives up, renames and describes', () => {
     expect(await blocksOf(batch.agent_ids[0])).toMatchObject([{ label: 'rules', value: 'be kind' }]);
   });
 
-  test('B64: a shared one does not take a label that another of its agents uses', async () => {
+  test('a shared one does not take a label that another of its agents uses', async () => {
     const batch = await house.submit([
       {
         input: memory({ command: 'rename', old_path: 'notes', new_path: 'facts' }),
@@ -231,7 +231,7 @@ describe('blocks that a tool makes, gives up, renames and describes', () => {
     expect(await blocksOf(batch.agent_ids[1])).toMatchObject([{ label: 'facts' }, { label: 'notes' }]);
   });
 
-  test('B64: a shared one is refused a label that another of its agents takes while the answer is applied', async () => {
+  test('a shared one is refused a label that another of its agents takes while the answer is applied', async () => {
     const batch = await house.submit([
       {
         input: memory({ command: 'rename', old_path: 'notes', new_path: 'facts' }),
@@ -270,7 +270,7 @@ describe('blocks that a tool makes, gives up, renames and describes', () => {
     expect(await house.rows('select from result_line')).toEqual([]);
   });
 
-  test('B64: a shared one that was renamed and given up by one patch keeps its new label from others', async () => {
+  test('a shared one that was renamed and given up by one patch keeps its new label from others', async () => {
     const lines = [
       ...['*** Update Block: notes', '*** Move to: facts', '*** Delete Block: facts'],
       ...['*** Update Block: plan', '*** Move to: facts'],
@@ -305,7 +305,7 @@ describe('blocks that a tool makes, gives up, renames and describes', () => {
   });
 });
 
-test('B65: a patch of several blocks is written whole or not at all', async () => {
+test('a patch of several blocks is written whole or not at all', async () => {
   const patch = (...lines: string[]) => call('memory_apply_patch', { patch: lines.join('\n') });
   const batch = await house.submit([
     {
@@ -325,7 +325,7 @@ test('B65: a patch of several blocks is written whole or not at all', async () =
   ]);
 });
 
-test('B1, B2, B3, B7, B19: a rewrite, other calls, words, and calls that make no sense go on side by side, each its own way', async () => {
+test('a rewrite, other calls, words, and calls that make no sense go on side by side, each its own way', async () => {
   const batch = await house.submit([
     {
       input: call('rethink_memory', { target_block_label: 'notes', new_memory: 'new' }),
@@ -377,7 +377,7 @@ const share = (batch: SubmittedBatch, label: string) =>
     [batch.agent_ids, batch.agent_ids[0], label],
   );
 
-test('B60a: who edits one block leaves alone what another has written to a block that both show', async () => {
+test('who edits one block leaves alone what another has written to a block that both show', async () => {
   const append = (label: string, content: string) => call('core_memory_append', { label, content });
   const batch = await house.submit([
     { input: append('shared', 'by one'), blocks: { shared: 'old' }, tools: ['core_memory_append'] },
@@ -397,7 +397,7 @@ async function send(): Promise<void> {
   await submitProviderBatch(worker);
 }
 
-test('B60b: a write that takes back what somebody else wrote in between is a write, though the prompt shows that text', async () => {
+test('a write that takes back what somebody else wrote in between is a write, though the prompt shows that text', async () => {
   const batch = await house.submit([
     {
       input: call('memory_rethink', { label: 'notes', new_memory: 'as shown' }),
@@ -416,7 +416,7 @@ test('B60b: a write that takes back what somebody else wrote in between is a wri
   expect(await blocksOf(batch.agent_ids[0])).toMatchObject([{ value: 'as shown', revision: 3 }]);
 });
 
-test('B19: an agent and a block that are deleted while requests are in flight are the matter of their own runs alone', async () => {
+test('an agent and a block that are deleted while requests are in flight are the matter of their own runs alone', async () => {
   const batch = await house.submit(
     Array.from({ length: 4 }, () => ({
       input: ['one', 'two']
@@ -460,21 +460,21 @@ describe('the text of a block', () => {
 
   test.each<[string, string, string, Readonly<Record<string, unknown>>, string]>([
     [
-      'B62: takes an insert without a line at its end',
+      'takes an insert without a line at its end',
       'one\ntwo',
       'memory',
       { command: 'insert', path: 'notes', insert_text: 'three' },
       'one\ntwo\nthree',
     ],
     [
-      'B66: takes patches of lines that look like their headings',
+      'takes patches of lines that look like their headings',
       '-- old\nrest',
       'memory_apply_patch',
       { label: 'notes', patch: '@@\n--- old\n+++ new' },
       '++ new\nrest',
     ],
     [
-      'B67: keeps its tabs where it is not edited',
+      'keeps its tabs where it is not edited',
       'a\tb\n\tc\none',
       'memory_replace',
       { label: 'notes', old_string: 'one', new_string: 'two' },
@@ -489,19 +489,19 @@ describe('the text of a block', () => {
 
   test.each<[string, string, Readonly<Record<string, unknown>>, string]>([
     [
-      'B66: takes no patch with a line of no known kind',
+      'takes no patch with a line of no known kind',
       'memory_apply_patch',
       { label: 'notes', patch: '-one\ntwo' },
       'two',
     ],
     [
-      'B68: takes no line numbers of the prompt',
+      'takes no line numbers of the prompt',
       'memory_insert',
       { label: 'notes', new_string: '1→ one' },
       'line number',
     ],
     [
-      'B69: takes nothing over its limit',
+      'takes nothing over its limit',
       'core_memory_append',
       { label: 'notes', content: 'x'.repeat(10_000) },
       '10004',
@@ -514,7 +514,7 @@ describe('the text of a block', () => {
     expect(await blocksOf(batch.agent_ids[0])).toMatchObject([{ value: 'one', revision: 1 }]);
   });
 
-  test('B32: of many writes at once those over a limit or to a read-only block are refused alone, each of the others is a revision', async () => {
+  test('of many writes at once those over a limit or to a read-only block are refused alone, each of the others is a revision', async () => {
     const batch = await house.submit(
       Array.from({ length: 30 }, (_, index) => ({
         input: call('core_memory_append', { label: 'notes', content: 'x'.repeat(index % 3 === 1 ? 11 : 1) }),

@@ -305,7 +305,7 @@ describe('capped requests that do not fit one body', () => {
 });
 
 describe('a cap on a run', () => {
-  test('B125: is kept before the step is sent; the run ends as budget_exceeded, the others go on', async () => {
+  test('is kept before the step is sent; the run ends as budget_exceeded, the others go on', async () => {
     const batch = await house.submit([
       looping(5, { cap: tokens(2 * 1_024) }),
       looping(5, { cap: dollars(0.000_001) }),
@@ -515,7 +515,7 @@ test('an answer of a model without a price is booked without a cost, which is no
   await inOrder();
 });
 
-test('B125: a cap in dollars on a model that lost its price ends the runs rather than spend', async () => {
+test('a cap in dollars on a model that lost its price ends the runs rather than spend', async () => {
   const prices = { version: '2030-01-01', batch_factor: 0.5, models: new Map() };
   const batch = await house.submit([{ input: 'Say hello.' }], { cap: dollars(1) });
   await house.drive(house.worker({ settings: { prices } }));

@@ -232,7 +232,7 @@ describe('a chunk whose transaction takes longer than the database allows', () =
     for (let pass = 0; pass < 5; pass++) {
       const report = await ingestResults(worker);
       expect(report).toMatchObject({ outcome: 'again', alarm: true, applied: pass === 0 ? 40 : 0 });
-      expect(String(report['reason']).includes('none is given up')).toBe(pass >= 2);
+      expect(String(report['reason']).includes('none is set aside')).toBe(pass >= 2);
       await house.hasten();
     }
     expect((await house.runsOf(batch.id)).map((run) => run.stop_reason)).toEqual(
@@ -252,7 +252,7 @@ describe('a chunk whose transaction takes longer than the database allows', () =
       expect(await ingestResults(worker)).toMatchObject({
         outcome: 'again',
         alarm: true,
-        reason: expect.stringContaining('none is given up') as string,
+        reason: expect.stringContaining('none is set aside') as string,
       });
       await house.hasten();
     }

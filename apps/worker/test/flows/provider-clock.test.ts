@@ -259,7 +259,7 @@ test('a batch whose cancel the provider has not heard is left to the hunt, which
   expect(await submitProviderBatch(worker)).toMatchObject({
     outcome: 'orphan',
     alarm: true,
-    reason: expect.stringContaining('its cancel was not heard') as string,
+    reason: expect.stringContaining('its cancel got no answer') as string,
   });
   const orphans = `select provider_id from provider_batch where state = 'orphan_paid'`;
   expect(await house.rows(orphans)).toEqual([]);

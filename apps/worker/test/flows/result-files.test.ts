@@ -111,7 +111,7 @@ const FAULTS: readonly (readonly [string, 'always' | 'once', Action])[] = [
   ['answered with a page of HTML', 'once', { type: 'status', code: 200, body: '<html>\n</html>\n' }],
 ];
 
-test.each(FAULTS)('B15, B17: a result file %s changes nothing in the end', async (_name, when, action) => {
+test.each(FAULTS)('a result file %s changes nothing in the end', async (_name, when, action) => {
   const match = when === 'once' ? { times: 1 } : {};
   expect(await rowsAfter([{ op: 'results', match, action }])).toEqual(undisturbed);
 });
@@ -150,7 +150,7 @@ test('results that are refused for a while are asked for again when that is over
   await house.drive(worker, { hasten: true });
 });
 
-test('B16: a result file that cannot be read holds up no other', async () => {
+test('a result file that cannot be read holds up no other', async () => {
   const { control } = house.simulator;
   control.addRule({
     op: 'results',

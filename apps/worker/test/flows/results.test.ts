@@ -95,7 +95,7 @@ describe('a run that owes a typed result', () => {
     expect(JSON.stringify(sent[2]?.messages.at(-1))).toContain('/grade must be');
   });
 
-  test('B131: is no word that stands somewhere: what ends is the turn, and the text stays as it was said', async () => {
+  test('is no word that stands somewhere: what ends is the turn, and the text stays as it was said', async () => {
     const { ended } = await run({
       input: script(
         { text: 'DONE. I am finished.' },

@@ -34,7 +34,7 @@ const append = (content: string, label = 'notes') => call('core_memory_append', 
 const memory = (args: Readonly<Record<string, unknown>>) => call('memory', args);
 
 describe('reverting a batch', () => {
-  test('B72: restores every text that it wrote, as a revision of its own, once', async () => {
+  test('restores every text that it wrote, as a revision of its own, once', async () => {
     const batch = await run(
       Array.from({ length: 20 }, (_, index) => ({
         input: [append('one'), append('two')].join('\n'),

@@ -34,7 +34,7 @@ function readingPages(): { worker: FlowDeps; pages: { requests: number; chars: n
   return { worker: { ...worker, db }, pages };
 }
 
-test('B46: long answers are written in smaller chunks, so that memory does not grow with them', async () => {
+test('long answers are written in smaller chunks, so that memory does not grow with them', async () => {
   batch = await house.submit(
     Array.from({ length: 30 }, (_, index) => ({
       input: `${index} ⟦sim:hugeText?bytes=500000⟧`,
@@ -50,7 +50,7 @@ test('B46: long answers are written in smaller chunks, so that memory does not g
   expect(chunks).toBeLessThanOrEqual(8);
 });
 
-test('B46: long conversations are read and encoded a few at a time, and short ones in large pages', async () => {
+test('long conversations are read and encoded a few at a time, and short ones in large pages', async () => {
   const { worker, pages } = readingPages();
   const requestsRead = (): number[] => pages.splice(0).map(({ requests }) => requests);
   const next = await house.submit(
@@ -69,7 +69,7 @@ test('B46: long conversations are read and encoded a few at a time, and short on
   expect(requestsRead()).toEqual([160, 540]);
 });
 
-test('B46: long conversations behind short ones are not read in a page of the short ones’ size', async () => {
+test('long conversations behind short ones are not read in a page of the short ones’ size', async () => {
   const { worker, pages } = readingPages();
   const short = await house.submit(Array.from({ length: 300 }, (_, index) => ({ input: `before ${index}` })));
   const long = await house.submit(
@@ -83,7 +83,7 @@ test('B46: long conversations behind short ones are not read in a page of the sh
   expect(Math.max(...pages.map(({ chars }) => chars))).toBeLessThan(9_000_000);
 });
 
-test('B46: long requests amid middling ones are not read all together, to reserve their budget or to send them', async () => {
+test('long requests amid middling ones are not read all together, to reserve their budget or to send them', async () => {
   const { worker, pages } = readingPages();
   const cap = { cost_nanousd: 1_000_000_000_000_000, output_tokens: null };
   // The long ones are neighbours, so that one in 125 is too few to know of them.
@@ -128,7 +128,7 @@ test('the sizes of short requests are looked up once for a whole body', async ()
   expect(looks).toBe(1);
 });
 
-test('B46: requests that show long blocks are read and encoded a few at a time, and a shared block once a page', async () => {
+test('requests that show long blocks are read and encoded a few at a time, and a shared block once a page', async () => {
   const { worker, pages } = readingPages();
   const blocks: number[] = [];
   const db = worker.db.withPlugin({
@@ -152,7 +152,7 @@ test('B46: requests that show long blocks are read and encoded a few at a time, 
   expect(blocks).toEqual([1, 1, 1, 1, 1]);
 });
 
-test('B46: long requests of a capped batch are measured a few at a time, too', async () => {
+test('long requests of a capped batch are measured a few at a time, too', async () => {
   const { worker, pages } = readingPages();
   const { id } = await house.submit(
     Array.from({ length: 30 }, (_, index) => ({
@@ -168,7 +168,7 @@ test('B46: long requests of a capped batch are measured a few at a time, too', a
   expect(pages.map(({ requests }) => requests)).toEqual([7, 7, 16, 7, 7, 7, 7, 2]);
 });
 
-test('B46: pages are as large as their requests as sent allow, whatever makes these long', async () => {
+test('pages are as large as their requests as sent allow, whatever makes these long', async () => {
   const { worker, pages } = readingPages();
   const manual = {
     name: 'consult',

@@ -41,7 +41,7 @@ async function expectAllCompleted(batch: SubmittedBatch): Promise<void> {
   expect(runs.map((run) => run.stop_reason)).toEqual(batch.run_ids.map(() => 'end_turn'));
 }
 
-test('B52, B123: a provider batch that takes for ever holds up no run of another, which goes from step to step', async () => {
+test('a provider batch that takes for ever holds up no run of another, which goes from step to step', async () => {
   const { control } = house.simulator;
   control.addRule({ op: 'create', match: { nth: 1 }, action: { type: 'neverEnds' } });
   const batch = await house.submit(
@@ -69,7 +69,7 @@ test('B52, B123: a provider batch that takes for ever holds up no run of another
   await expectAllCompleted(batch);
 });
 
-test('B41: while no worker runs nothing is paid, what waits is seen, and the first worker takes it up', async () => {
+test('while no worker runs nothing is paid, what waits is seen, and the first worker takes it up', async () => {
   const batch = await submitTexts(3);
   await house.rows(`update run_chunk set next_due_at = app_now() - interval '1 hour'`);
   const gauges = await readGauges(house.database.db);
@@ -143,7 +143,7 @@ test('batches that the list leaves out are asked for by id, and none is taken fo
   expect(report).toMatchObject({ looked_at: 5, calls: 2, lost: 0 });
 });
 
-test('B35: a batch that is too large for one body leaves in several, and nothing is lost', async () => {
+test('a batch that is too large for one body leaves in several, and nothing is lost', async () => {
   const batch = await submitTexts(40, (index) => `${index} `.repeat(400));
   const worker = house.worker({ settings: { body_bytes_max: 10_000 } });
   await house.drive(worker, { rounds: 500 });
@@ -572,7 +572,7 @@ test.each([
   ['the answer breaks off', { type: 'commitThenPartialBody' }],
   ['the answer names no batch', { type: 'commitThenNoId' }],
 ] as const)(
-  'B9, B10: a batch that the provider has although %s is adopted, and billed once',
+  'a batch that the provider has although %s is adopted, and billed once',
   async (_what, action) => {
     house.simulator.control.addRule({ op: 'create', match: { nth: 1 }, action });
     const batch = await submitTexts(7);

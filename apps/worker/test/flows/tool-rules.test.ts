@@ -60,7 +60,7 @@ function lastText(content: readonly SentBlock[]): string {
 const VIOLATION = '[ToolConstraintError] Cannot call';
 
 describe('tool rules, carried out by workers', () => {
-  test('B29, B50: run_first forces its tool with its arguments, which win over those of the model', async () => {
+  test('run_first forces its tool with its arguments, which win over those of the model', async () => {
     const tools = answering(({ arguments: args }) => JSON.stringify(args));
     const { ended, sent, said } = await run(
       {
@@ -115,7 +115,7 @@ describe('tool rules, carried out by workers', () => {
     expect(said[0]).toContain(`! ${VIOLATION} ship, valid tools include: look, judge, mend.`);
   });
 
-  test('B28, B79b: conditional chooses by the result of the last tool, as it came', async () => {
+  test('conditional chooses by the result of the last tool, as it came', async () => {
     let judged = 0;
     const tools = answering(({ tool_name }) =>
       tool_name === 'judge' ? (judged++ === 0 ? 'False' : '{"message":true}') : 'done',
@@ -145,7 +145,7 @@ describe('tool rules, carried out by workers', () => {
     expect(asked).toEqual(['judge', 'mend', 'judge', 'ship']);
   });
 
-  test('B79a: rules that leave nothing to call end the run as no_valid_tools, and open no tool', async () => {
+  test('rules that leave nothing to call end the run as no_valid_tools, and open no tool', async () => {
     const { ended, asked } = await run(
       {
         input: script({ tool: 'judge' }, { tool: 'ship' }),
@@ -168,7 +168,7 @@ describe('tool rules, carried out by workers', () => {
     expect(asked).toEqual(['judge']);
   });
 
-  test('B76: max_count_per_step counts each call of the run once, over steps and within one', async () => {
+  test('max_count_per_step counts each call of the run once, over steps and within one', async () => {
     const { ended, asked, said } = await run({
       input: script(
         { tool: 'look' },
@@ -183,7 +183,7 @@ describe('tool rules, carried out by workers', () => {
     expect(said[1]).toMatch(/^done \| ! .* valid tools include: judge, mend, ship\./);
   });
 
-  test('B30: calling a tool with a limit does not make the run go on', async () => {
+  test('calling a tool with a limit does not make the run go on', async () => {
     const { ended } = await run({
       input: script({ tool: 'ship' }, { tool: 'ship' }),
       tool_rules: [
@@ -194,7 +194,7 @@ describe('tool rules, carried out by workers', () => {
     expect(ended).toMatchObject({ state: 'completed', stop_reason: 'tool_rule', step_number: 1 });
   });
 
-  test('B79c: exit_loop wins over continue_loop in the same answer, whose calls are all carried out', async () => {
+  test('exit_loop wins over continue_loop in the same answer, whose calls are all carried out', async () => {
     const { ended, asked } = await run({
       input: script([{ tool: 'ship' }, { tool: 'look' }]),
       tool_rules: [
@@ -206,7 +206,7 @@ describe('tool rules, carried out by workers', () => {
     expect(asked).toEqual(['ship', 'look']);
   });
 
-  test('B29: required_before_exit asks for what is missing, after words and after a terminal tool', async () => {
+  test('required_before_exit asks for what is missing, after words and after a terminal tool', async () => {
     const { ended, said } = await run({
       input: script({ text: 'Done.' }, { tool: 'ship' }, { tool: 'judge' }, { tool: 'ship' }),
       tool_rules: [
@@ -254,7 +254,7 @@ describe('tool rules, carried out by workers', () => {
     expect(block).toEqual({ value: 'new\nkept' });
   });
 
-  test('B79d: rules are told in the static prompt, and the tools stay the same for every step', async () => {
+  test('rules are told in the static prompt, and the tools stay the same for every step', async () => {
     const { sent } = await run({
       input: script({ tool: 'look' }, { tool: 'ship' }),
       tool_rules: [
@@ -272,7 +272,7 @@ describe('tool rules, carried out by workers', () => {
     expect(first?.tools?.map(({ name }) => name)).toEqual(TOOLS);
   });
 
-  test('B79d: agents of one kind share tools and static prompt to the byte, whatever they remember and whenever they run', async () => {
+  test('agents of one kind share tools and static prompt to the byte, whatever they remember and whenever they run', async () => {
     const { provider, sent } = recording(house);
     const worker = house.worker({ provider, tools: answering() });
     const one = (value: string): SubmittedRun => ({

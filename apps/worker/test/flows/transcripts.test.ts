@@ -84,7 +84,7 @@ function shapeOf(sent: readonly SentParams[], at = -1): readonly string[] {
 }
 
 describe('golden transcripts', () => {
-  test('B11, B88: three steps of calls, one of them parallel, every result in the order of its call', async () => {
+  test('three steps of calls, one of them parallel, every result in the order of its call', async () => {
     const sent = await transcriptOf({
       input: [
         '⟦sim:assertTranscript⟧',
@@ -110,7 +110,7 @@ describe('golden transcripts', () => {
     ['omitted', 'thinking'],
     ['summarized', 'thinking'],
     ['redacted', 'redacted_thinking'],
-  ])('B6: thinking that is %s goes back as it came', async (display, type) => {
+  ])('thinking that is %s goes back as it came', async (display, type) => {
     const sent = await transcriptOf({
       input: `⟦sim:thinking?display=${display}&tool=look⟧`,
       model: 'anthropic/claude-sonnet-4-6',
@@ -120,7 +120,7 @@ describe('golden transcripts', () => {
     expect(shapeOf(sent)).toEqual(['user: text', `assistant: ${type} tool_use`, 'user: tool_result']);
   });
 
-  test('B6: texts between calls that come as thinking go back as they came', async () => {
+  test('texts between calls that come as thinking go back as they came', async () => {
     const sent = await transcriptOf({
       input: '⟦sim:textBetweenToolsAsThinking?tool=look⟧',
       model: 'anthropic/claude-opus-5-5',
@@ -139,7 +139,7 @@ describe('golden transcripts', () => {
     expect(shapeOf(sent)[1]).toBe('assistant: text hologram text');
   });
 
-  test('B8, B85, B100: unknown tools, bad arguments and failures are errors that the model reads and answers', async () => {
+  test('unknown tools, bad arguments and failures are errors that the model reads and answers', async () => {
     let tries = 0;
     const sent = await transcriptOf(
       {

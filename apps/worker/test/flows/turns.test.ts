@@ -35,7 +35,7 @@ async function saidTo(agentId: string): Promise<readonly string[]> {
 const statesOf = async (batch: SubmittedBatch) => (await house.runsOf(batch.id)).map((run) => run.state);
 
 describe('runs on one conversation', () => {
-  test('B26: the same agent twice in one batch makes runs that take turns in order of arrival', async () => {
+  test('the same agent twice in one batch makes runs that take turns in order of arrival', async () => {
     const worker = house.worker();
     const batch = await house.submit([
       say('a'),
@@ -49,7 +49,7 @@ describe('runs on one conversation', () => {
     expect(house.simulator.control.ledger().totals.requests).toBe(3);
   });
 
-  test('B33: of two batches take turns in order of arrival, and none writes into the turn of another', async () => {
+  test('of two batches take turns in order of arrival, and none writes into the turn of another', async () => {
     const worker = house.worker();
     const first = await house.submit([say('a'), { ...say('b'), same_agent_as: 0 }]);
     const agent_id = first.agent_ids[0]!;

@@ -1,4 +1,4 @@
 import { createArgumentValidator } from '@nightshift/agent-core';
 
-/** One validator for the process: it keeps compiled schemas. */
+/** Shared by the process because it caches compiled schemas. */
 export const validateArguments = createArgumentValidator();

@@ -15,61 +15,61 @@ import type { ActingRun, CallResult } from '@nightshift/db';
 import { validateArguments } from './argument-validator.ts';
 import type { ToolReply, ToolRequest } from '../deps.ts';
 
-/** What a call came to, and what the model is told. */
+/** The outcome of a call, with the result for the model. */
 export interface SettledCall {
   readonly outcome: ToolOutcome;
   readonly state: 'succeeded' | 'failed' | 'unknown';
-  /** The caller did not let it happen. */
+  /** The caller denied the call. */
   readonly denied?: boolean;
 }
 
-/** What a call of a chunk is to get, or has got. */
+/** A planned call of a run, and its outcome if it is known. */
 export interface Call {
   readonly run: ActingRun;
   readonly planned: PlannedCall;
   readonly key: string;
-  /** Known before the tool host is asked: held on its row, in doubt after a crash, or not to be made any more. */
+  /** Known without asking the tool host: stored on its row, in doubt after a crash, or no longer to be made. */
   readonly known: SettledCall | null;
 }
 
 const IN_DOUBT =
   'This call was interrupted and may or may not have taken effect. It was not run again; check before repeating it.';
-/** What is said of a call that the caller did not answer in time, and of those that waited for that beside it. */
+/** Result of a call without an answer of the caller by the deadline, and of the calls that waited beside it. */
 const TOO_LATE = 'The run passed its deadline before the caller answered; the call was not made.';
-/** What the model is told of a call that a cancellation came before. */
+/** Result of a call whose batch was cancelled before it was made. */
 export const NOT_MADE = 'The batch was cancelled before this call was made.';
 
-/** Calls of built-in tools are carried out in the commit of the results; here they come from approvals alone. */
+/** Whether a call is built in. Such calls run in the commit of the results; only approved calls reach this flow. */
 export function isBuiltInCall({ planned }: Call): boolean {
   return planned.kind === 'memory' || planned.kind === 'finish';
 }
 
-/** Calls with side effects are journalled before they run. */
+/** Whether a call is journalled before it runs, because it has side effects. */
 export function isJournalled({ planned }: Pick<Call, 'planned'>): boolean {
   return planned.tool !== null && planned.tool.side_effects !== 'none';
 }
 
-/** The name of a call for the tool host, and its idempotency key: the same however often it is made. */
+/** Returns the name of a call for the tool host. It is also its idempotency key, and the same on every attempt. */
 export function callKey(runId: string, stepNumber: number, index: number): string {
   return `${stepUuid({ run_id: runId, number: stepNumber, attempt: 0 })}/${index}`;
 }
 
-/** The calls in the stored content of an answer. */
+/** Returns the calls in the stored content of an answer. */
 export function callsIn(content: string): readonly ToolUseBlock[] {
   const parsed = JSON.parse(fromStorable(content)) as unknown;
   return toolUsesOf(Array.isArray(parsed) ? parsed.filter(isContentBlock) : []);
 }
 
 /**
- * The calls of a run as its answer makes them, with what is known of each from its row. Where the caller's answers are not
- * complete by the deadline, only what was approved is still to be made.
+ * Plans the calls of a run's answer, with the known outcome of each from its row.
+ * If the caller's answers are incomplete at the deadline, only approved calls are still made.
  */
 export function callsOf(run: ActingRun, toolPolicy: ToolPolicy): readonly Call[] {
   const rows = new Map(run.calls.map((row) => [row.call_index, row]));
   const cancelled = run.batch_state === 'cancelling' || run.batch_state === 'cancelled';
   const { history } = run.trail ?? NO_TRAIL;
   const plan = planCalls(callsIn(run.content), toolPolicy, history, validateArguments);
-  // Only its deadline sends a run here that still awaits its caller: what nobody decided about is not to happen any more.
+  // A run that still awaits its caller comes here only at its deadline. Undecided calls are no longer made.
   const isLetGo = plan.some(({ awaits, index }) => awaits !== null && isUndecided(rows.get(index)));
   return plan.map((planned): Call => {
     const key = callKey(run.run_id, run.step_number, planned.index);
@@ -98,12 +98,12 @@ export function callsOf(run: ActingRun, toolPolicy: ToolPolicy): readonly Call[]
   });
 }
 
-/** Whether a call neither has begun nor was decided about by the caller. */
+/** Whether a call has neither begun nor been decided by the caller. */
 function isUndecided(row: ActingRun['calls'][number] | undefined): boolean {
   return row?.state === 'pending' && row.verdict === null;
 }
 
-/** A call as the tool host takes it; tools are told the ids that the API has. */
+/** Converts a call for the tool host. Tools see ids as on the wire. */
 export function requestOf({
   run,
   planned,
@@ -126,11 +126,11 @@ export function requestOf({
   };
 }
 
-/** What a reply says of its call. */
+/** Returns the outcome of a call by its reply. */
 export function settledBy(call: Call, reply: ToolReply): SettledCall {
   if (reply.status === 'succeeded')
     return { outcome: { ok: true, result: reply.result }, state: 'succeeded' };
-  // A call that broke off may have happened; saying "failed" of one that must happen once would invite a repeat.
+  // An interrupted call may have taken effect. If it must happen once, "failed" would invite a repeat.
   const doubtful = reply.status !== 'failed' && reply.started && call.planned.tool?.side_effects === 'once';
   return doubtful
     ? { outcome: { ok: false, result: `${IN_DOUBT} Cause: ${reply.result}` }, state: 'unknown' }
@@ -138,9 +138,9 @@ export function settledBy(call: Call, reply: ToolReply): SettledCall {
 }
 
 /**
- * What is to be kept of a reply on the row of its call; null when there is nothing to keep and the call is to be made
- * again. `cutOff`: the calls were given up by us or the tool host went, so that one that was not entered, or that broke
- * off and may be repeated, is left to the next worker.
+ * Returns the result to store on the row of a call; null if nothing is stored and the call is made again.
+ * `cutOff`: the calls were aborted by the worker or the tool host is gone. A call that never started, or broke off and may
+ * be repeated, is left to the next worker.
  */
 export function resultToKeep(call: Call, reply: ToolReply, cutOff: boolean): CallResult | null {
   const row = { run_id: call.run.run_id, step_number: call.run.step_number, call_index: call.planned.index };

@@ -1,37 +1,36 @@
-/** What is known of how long calls of each tool take, learned from those that this process has made. */
+/** Learns from the calls of this process how long calls of each tool take. */
 export interface QuickTools {
-  /** Milliseconds that the calls of one chunk of answers may hold it up. */
+  /** Milliseconds by which quick calls may delay one chunk of answers. */
   readonly chunk_ms_max: number;
   /**
-   * How many calls of the tool are worth waiting for: all, where the last ones came back at once, every one; none, where
-   * they did not; and of a name that nobody has seen yet, a few to find out.
+   * How many calls of the tool to try: Infinity if its recent calls were quick, 0 if not, and a few for an unknown name.
    */
   worthTrying(toolName: string): number;
   observe(toolName: string, reply: ObservedCall): void;
-  /** The name is that of no module tool, so nobody need look whether its calls are quick. */
+  /** Records that the name belongs to no module tool, so that its calls are not tried. */
   passOver(toolName: string): void;
 }
 
-/** What a reply of the tool host says of a call. */
+/** Timing and outcome of a call, by the tool host's reply. */
 export interface ObservedCall {
   readonly status: 'succeeded' | 'failed' | 'timed_out' | 'crashed';
   readonly duration_ms: number;
-  /** One that was never entered says nothing of its tool. */
+  /** A call that never started tells nothing about its tool. */
   readonly started: boolean;
   readonly result: string;
 }
 
-/** What makes a tool a quick one. */
+/** Thresholds for quick tools. */
 export interface QuickToolsPolicy {
-  /** Calls in a row that have to be quick; twice as many after each that was not. */
+  /** Quick calls in a row before a tool counts as quick; doubles after each slow call. */
   readonly calls_min: number;
-  /** Milliseconds that a call takes on average, the latest counting most. */
+  /** Maximum moving average of the duration. Unit: milliseconds. */
   readonly mean_ms_max: number;
-  /** Milliseconds from which a single call makes its tool a slow one. */
+  /** Duration from which a single call makes its tool slow. Unit: milliseconds. */
   readonly call_ms_max: number;
-  /** Characters of a result from which its tool is no quick one: thousands of them would be one commit. */
+  /** Result length from which a tool is not quick, because thousands of results go into one commit. Unit: characters. */
   readonly result_chars_max: number;
-  /** Milliseconds that the calls of one chunk of answers may hold it up; 0: none is tried. */
+  /** Milliseconds by which quick calls may delay one chunk of answers; 0: none is tried. */
   readonly chunk_ms_max: number;
 }
 
@@ -43,20 +42,20 @@ export const QUICK_TOOLS_POLICY_DEFAULT: QuickToolsPolicy = {
   chunk_ms_max: 1_000,
 };
 
-/** How much of the average a single call is. */
+/** Weight of a single call in the average. */
 const WEIGHT = 1 / 32;
-/** Names that are remembered: models invent some. */
+/** Maximum number of remembered names: models invent some. */
 const NAMES_MAX = 2_000;
 const DOUBLINGS_MAX = 20;
 
 interface Pace {
   readonly calls: number;
   readonly mean_ms: number;
-  /** Times that it was quick no longer. */
+  /** Number of times that it stopped being quick. */
   readonly falls: number;
 }
 
-/** Knows of no tool at first. */
+/** Creates an empty record of tools. */
 export function createQuickTools(policy: QuickToolsPolicy = QUICK_TOOLS_POLICY_DEFAULT): QuickTools {
   const paces = new Map<string, Pace>();
   const note = (toolName: string, pace: Pace): void => {
@@ -78,7 +77,7 @@ export function createQuickTools(policy: QuickToolsPolicy = QUICK_TOOLS_POLICY_D
     observe(toolName, call) {
       if (!call.started) return;
       const { calls, mean_ms, falls } = paces.get(toolName) ?? UNKNOWN;
-      // The first calls of a code are its slowest, so the average begins at nothing.
+      // The first calls of a module are its slowest, so the average begins at zero.
       const next = mean_ms + (call.duration_ms - mean_ms) * WEIGHT;
       note(
         toolName,

@@ -32,10 +32,10 @@ import { diff3MergeRegions, diffIndices } from 'node-diff3';
 const TOOLS = { newId, diff3: { diff3MergeRegions, diffIndices } };
 const NO_ANSWERS: StoreAnswers = new Map();
 
-/** The memory of a run for its present step, whose definition has these tools. */
+/** Returns the memory of a run for its present step, whose definition has these tools. */
 export type MemoryOf = (run: RememberingRun, tools: readonly ToolDefinition[]) => StepMemory;
 
-/** Locks and reads the memory of the agents of `runs`, whose present steps have been answered with memory calls. */
+/** Locks and reads the memory of the agents of `runs`, whose answers contain memory calls. */
 export async function openChunkMemory(
   trx: Tx,
   runs: readonly (RunWithCalls & { readonly run: { readonly attempt: number } })[],
@@ -64,8 +64,8 @@ export async function openChunkMemory(
 }
 
 /**
- * Answers the searches of all runs of a chunk, many with one statement. A search finds nothing of its own step, neither the
- * answer nor the passages of other calls of it, also when it is carried out later.
+ * Answers the searches of all runs of a chunk with one statement for many. A search never finds its own step: neither the
+ * answer nor passages of its other calls, even if it runs later.
  */
 async function askStore(trx: Tx, runs: readonly RunWithCalls[]): Promise<StoreAnswers> {
   const asked = storeCallsOf(runs);

@@ -10,22 +10,24 @@ import {
 } from '@nightshift/agent-core';
 import { readDefinitions, type Database } from '@nightshift/db';
 
-/** A definition, what it lets its runs do, and its encoded form. */
+/** A definition with its tool policy and its encoded form. */
 export interface CachedDefinition {
   readonly definition: Definition;
   readonly toolPolicy: ToolPolicy;
   readonly encoded: EncodedDefinition;
-  /** How its requests show memory. */
+  /** Format of memory in its requests. */
   readonly memory_form: CompileOptions;
 }
 
-/** Definitions never change, so they are read and encoded once while they are in use. */
+/** Caches definitions in use, read and encoded once: they never change. */
 export interface DefinitionCache {
-  /** All of these definitions; reads the missing ones with one statement, on `db` (a transaction is one). */
+  /**
+   * Returns all of these definitions. Reads the missing definitions with one statement on `db`, which may be a transaction.
+   */
   get(db: Database, ids: readonly string[]): Promise<ReadonlyMap<string, CachedDefinition>>;
 }
 
-/** A cache that keeps at most `entriesMax` definitions, least recently used out first. */
+/** Creates a cache of at most `entriesMax` definitions; the least recently used is evicted first. */
 export function createDefinitionCache(entriesMax = 2_000): DefinitionCache {
   const cached = new Map<string, CachedDefinition>();
   return {

@@ -31,25 +31,25 @@ import {
 } from '@nightshift/db';
 import type { FlowDeps } from '../deps.ts';
 
-/** A request of a page, and what is known of its JSON in UTF-8. */
+/** A request of a page with the size of its JSON in UTF-8. */
 export interface SizedRequest {
   readonly request: SealedRequest;
   readonly definition: Definition;
-  /** The provider's name of its model. */
+  /** The provider's name of the model. */
   readonly model_name: string;
   readonly bytes: number;
   readonly images: number;
 }
 
-/** A request of a page, and its JSON in UTF-8. */
+/** A request of a page with its JSON in UTF-8. */
 export interface EncodedRequest extends SizedRequest {
   readonly body: Buffer;
 }
 
-/** What tokens of each model measure, by the provider's names. */
+/** Token calibrations by the provider's model names. */
 export type Calibrations = ReadonlyMap<string, TokenCalibration>;
 
-/** A request that is not to be sent: it cannot be built or looked at, or does not fit its window and cannot be made to. */
+/** A request that is not sent: it cannot be built or decided, or cannot be made to fit its window. */
 export interface UnsendableRequest {
   readonly key: StepKey;
   readonly outcome: Extract<StepOutcome, { kind: 'poison' | 'unfit' }>;
@@ -65,7 +65,7 @@ const limitsOf = ({ context_window_limit, compaction }: Definition): ContextLimi
   compaction,
 });
 
-/** Whether a request may not fit as it is. One for a summary is short enough by its making. */
+/** Whether a request may exceed its window. A request for a summary never does: it is built to fit. */
 export function mayNotFit(sized: SizedRequest, calibrations: Calibrations): boolean {
   const { request, definition, bytes, images } = sized;
   if (request.is_summary) return false;
@@ -87,9 +87,9 @@ function isRefused({ trail_json }: SealedRequest): boolean {
 }
 
 /**
- * Decides about tight requests, message by message, and writes what becomes of their steps under the lease of their
- * provider batch: a shorter answer, or a request for a summary in their place. Returns those that cannot be made to fit, and
- * those that cannot be decided about, which harm no other.
+ * Decides tight requests message by message and writes the changes to their steps under the provider batch's lease.
+ * A step gets a shorter answer, or a request for a summary. Returns the requests that cannot be made to fit or cannot be
+ * decided, which harm no other.
  */
 export async function fitRequests(
   deps: FlowDeps,
@@ -120,7 +120,7 @@ export async function fitRequests(
       const { message } = verdict;
       unsendable.push({ key, outcome: { kind: 'unfit', message }, reason: message });
     } else if (verdict.kind === 'compact') {
-      // Less is reserved only where the estimate has changed meanwhile; the next attempt goes by the new one.
+      // Less is reserved only if the estimate has changed meanwhile; the next attempt uses the new estimate.
       const most = Math.min(summaryMaxOf(sized, settings.prices), reserved_output_tokens ?? Infinity);
       fitted.push({ ...key, max_tokens: most, summarise_to_seq: verdict.plan.to_seq });
     } else if (verdict.max_tokens < max_tokens) {
@@ -139,20 +139,20 @@ export async function fitRequests(
   return unsendable;
 }
 
-/** A request over which `error` was thrown: nobody can tell what it would do. */
+/** Returns the poison outcome of a request that threw `error`: its effects are unknown. */
 export function poisonous({ run_id, number, attempt }: StepKey, error: unknown): UnsendableRequest {
   const reason = error instanceof Error ? error.message : 'unknown';
   return { key: { run_id, number, attempt }, outcome: { kind: 'poison', bill: null }, reason };
 }
 
-/** Tokens that a request may come to write, be it that a summary is asked for in its place. */
+/** Returns the maximum output tokens of a request, or of the summary request that may replace it. */
 export function outputTokensMax(sized: SizedRequest, prices: PriceTable, calibrations: Calibrations): number {
   const { max_tokens } = sized.request;
   if (!mayNotFit(sized, calibrations)) return max_tokens;
   return isCompacted(sized, calibrations) ? Math.max(max_tokens, summaryMaxOf(sized, prices)) : max_tokens;
 }
 
-/** Whether a tight request becomes one for a summary, or may: nobody can tell of one that cannot be decided about. */
+/** Whether a tight request becomes a summary request, or may: a request that cannot be decided counts as such. */
 function isCompacted(sized: SizedRequest, calibrations: Calibrations): boolean {
   try {
     return judge(sized, [], calibrationOf(calibrations, sized)).kind === 'compact';
@@ -195,7 +195,7 @@ function thinkingTokensOf({ model_settings: { extra } }: Definition): number {
   return typeof budget === 'number' ? budget : 0;
 }
 
-/** The largest request of each model that holds no picture: its answer will say what a token measures. */
+/** Samples the largest request of each model without images; its answer will calibrate the tokens. */
 export function sampleTokens(
   samples: Map<string, TokenSample>,
   { request, model_name: model, bytes, images }: SizedRequest,

@@ -27,7 +27,7 @@ interface BlockRef {
 
 const NO_REFS: readonly BlockRef[] = [];
 
-/** A request in parts that are its text when put together, the pictures in it, and what it was made by. */
+/** The text of a request in parts, its number of images, and its definition. */
 export interface RequestText {
   readonly parts: readonly string[];
   readonly images: number;
@@ -35,8 +35,9 @@ export interface RequestText {
 }
 
 /**
- * Reads what a page of sealed requests refers to, and returns what encodes each: the same request always gives the same
- * bytes. It throws for a request that cannot be built, which harms no other.
+ * Reads the data of a page of sealed requests and returns their encoder.
+ * The same request always gives the same bytes. The encoder throws for a request that cannot be built, which harms no
+ * other.
  */
 export async function openEncoder(
   deps: Pick<FlowDeps, 'definitions'>,
@@ -69,14 +70,14 @@ export async function openEncoder(
   };
 }
 
-/** What stands around the messages of a request. */
+/** The JSON before and after the messages of a request. */
 interface Frame {
   readonly memory: string;
   readonly text: string;
   readonly images: number;
 }
 
-/** Makes frames, and keeps the last one of each definition: requests without memory have all the same. */
+/** Creates frames and keeps the last of each definition: requests without memory share it. */
 function createFrames(): (cached: CachedDefinition, memory: string, toolChoice: JsonObject | null) => Frame {
   const last = new Map<CachedDefinition, Frame>();
   return (cached, memory, toolChoice) => {
@@ -89,7 +90,7 @@ function createFrames(): (cached: CachedDefinition, memory: string, toolChoice: 
   };
 }
 
-/** Without tool rules no call is forced, whatever the run has done. */
+/** Returns the tool choice. Without tool rules no call is forced, so the trail is not read. */
 function toolChoiceOf({ trail_json }: SealedRequest, { toolPolicy }: CachedDefinition): JsonObject | null {
   if (toolPolicy.rules.length === 0) return null;
   return nextToolChoice(toolPolicy, trail_json === null ? null : (JSON.parse(trail_json) as Trail));
@@ -106,14 +107,14 @@ function memoryOf(
   return memory === '' ? metadata : `${memory}\n\n${metadata}`;
 }
 
-/** The messages with the summary of earlier ones before them. */
+/** Returns the messages, preceded by the summary of earlier messages. */
 function withSummary({ messages_json, summary, hidden }: SealedRequest): string {
   if (summary === null) return messages_json;
   const first = summaryMessage(summary, hidden ?? 0);
   return messages_json === '[]' ? `[${first}]` : `[${first},${messages_json.slice(1)}`;
 }
 
-/** The request for a summary: the agent's model and effort, without its tools, memory and other settings. */
+/** Encodes a summary request: the agent's model and effort, without its tools, memory and other settings. */
 function encodeSummary(customId: string, request: SealedRequest, { definition }: CachedDefinition): string {
   const messages = JSON.parse(request.messages_json) as readonly {
     readonly role: string;
@@ -134,7 +135,7 @@ function encodeSummary(customId: string, request: SealedRequest, { definition }:
   return encodeRequest(customId, bare, { memory: '', messages_json, max_tokens: request.max_tokens });
 }
 
-/** The blocks that a request shows, as they were. */
+/** Returns the blocks and revisions that a request shows. */
 function refsOf({ block_ids, block_revisions }: SealedRequest): readonly BlockRef[] {
   if (block_ids === null) return NO_REFS;
   return block_ids.map((block_id, index) => ({ block_id, revision: block_revisions?.[index] ?? 0 }));
@@ -149,8 +150,8 @@ function blocksOf(request: SealedRequest, blocks: ReadonlyMap<string, BlockView>
   });
 }
 
-/** Pictures in a text: text that says so counts as one too, so they are never too few. */
+/** Counts the images in a text. Text that looks like an image counts too, so the count is never too low. */
 function countImages(json: string): number {
-  // A search stops at every first letter: `m` is rare, and quotes are not.
+  // A search stops at every occurrence of its first letter: `m` is rare, quotes are not.
   return json.includes('mage"') ? json.split('"image"').length - 1 : 0;
 }

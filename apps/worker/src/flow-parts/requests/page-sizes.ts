@@ -1,14 +1,14 @@
 import { readRequestBytes } from '@nightshift/db';
 import type { FlowDeps } from '../deps.ts';
 
-/** So few requests are read whatever their size. */
+/** Pages of so few requests are read without sampling. */
 const FEW = 20;
-/** Requests that are read and encoded at a time: some at first, then as many as make about a few megabytes. */
+/** Requests of the first page; later pages grow until they hold a few megabytes. */
 const PAGE_FIRST = 160;
 const PAGE_GROWTH_MAX = 16;
 const PAGE_MAX = 2_000;
 const PAGE_BYTES = 4_000_000;
-/** Requests of a page whose sizes are looked up, how few of them will do, and how many pages beyond the next are looked at with it. */
+/** Samples per page, the minimum per page, and the pages beyond the next that are sampled with it. */
 const SAMPLES_PER_PAGE = 16;
 const SAMPLES_MIN = 8;
 const PAGES_AHEAD = 8;
@@ -19,31 +19,31 @@ interface Stretch {
   readonly to: number;
 }
 
-/** The size of the last request of a stretch, which stands for all of it. */
+/** The size of the last request of a stretch, taken as the size of each. */
 interface Sample extends Stretch {
   readonly bytes: number;
 }
 
-/** How many requests of a provider batch to read at a time, as they are read from the first to the last. */
+/** Sizes the pages of a provider batch, read from first to last. */
 export interface PageSizes {
-  /** Of the page that begins at this ordinal: at least one. */
+  /** Returns the number of requests of the page that begins at this ordinal: at least 1. */
   next(from: number): Promise<number>;
-  /** Tells what the page came to. */
+  /** Records the bytes of a page that was read. */
   learn(requests: number, bytes: number): void;
 }
 
-/** Pages that stay about the same number of bytes, whichever requests are long. */
+/** Creates page sizes that keep pages at about the same number of bytes, even where requests are long. */
 export function openPageSizes(deps: Pick<FlowDeps, 'db'>, batchId: string, requests: number): PageSizes {
   let size = PAGE_FIRST;
   let samples: readonly Sample[] = [];
   return {
     async next(from) {
       const wanted = Math.min(size, requests - from);
-      // What those before took is the best guess for so few.
+      // For so few requests the size of earlier pages is the best guess.
       if (wanted <= FEW) return wanted;
       const page = { from, to: from + wanted };
       if (!isSampled(samples, page, size / SAMPLES_MIN)) {
-        // Most requests are short: the first look is for pages that become as large as they may.
+        // Most requests are short, so the first look assumes pages of maximum size.
         const later = samples.length === 0 ? PAGE_MAX : size;
         samples = await lookAhead(deps, batchId, page, later, requests);
       }
@@ -56,7 +56,7 @@ export function openPageSizes(deps: Pick<FlowDeps, 'db'>, batchId: string, reque
   };
 }
 
-/** Whether samples that stand for so few requests each make up the page. */
+/** Whether samples of at most `eachMax` requests each cover the page. */
 function isSampled(samples: readonly Sample[], page: Stretch, eachMax: number): boolean {
   return (
     (samples.at(-1)?.to ?? 0) >= page.to &&
@@ -64,7 +64,7 @@ function isSampled(samples: readonly Sample[], page: Stretch, eachMax: number): 
   );
 }
 
-/** Samples of the page, and of some behind it that are of so many requests each. */
+/** Samples the page and the next pages of `later` requests each. */
 async function lookAhead(
   deps: Pick<FlowDeps, 'db'>,
   batchId: string,
@@ -79,7 +79,7 @@ async function lookAhead(
   return stretches.map((stretch, index) => ({ ...stretch, bytes: bytes[index] ?? 0 }));
 }
 
-/** The stretch in stretches, {@link SAMPLES_PER_PAGE} to a page of `size`. */
+/** Cuts a stretch into {@link SAMPLES_PER_PAGE} parts per page of `size`. */
 function cut({ from, to }: Stretch, size: number): readonly Stretch[] {
   const stride = Math.floor(size / SAMPLES_PER_PAGE);
   return Array.from({ length: Math.ceil((to - from) / stride) }, (_, index) => ({
@@ -88,7 +88,7 @@ function cut({ from, to }: Stretch, size: number): readonly Stretch[] {
   }));
 }
 
-/** `size`, or about as many as make a page where requests are longer than those before. */
+/** Returns `size`, or a number of requests that fills about a page where requests are longer than before. */
 function fittingSize(samples: readonly Sample[], from: number, size: number): number {
   let bytes = 0;
   let at = from;

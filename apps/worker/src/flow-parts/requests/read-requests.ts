@@ -11,9 +11,9 @@ import { readSealedRequests, readStalePrefixes, type Database, type SealedReques
 import type { FlowDeps } from '../deps.ts';
 
 /**
- * The requests of a provider batch with ordinals in [from, to), in order, with the messages that they are sent with: what
- * was said, system messages as alerts of the user, but for blank texts, and for the thoughts up to the last answer that was
- * given to another prompt, where the model binds them to it.
+ * Reads the requests of a provider batch with ordinals in [from, to), in order, with their messages as sent.
+ * System messages become user alerts and blank texts are dropped. Where the model binds thinking to its prompt, thinking up
+ * to the last answer under another prompt is dropped.
  */
 export async function readRequests(
   deps: Pick<FlowDeps, 'definitions'>,
@@ -49,7 +49,7 @@ export async function readRequests(
   });
 }
 
-/** A summary is made of what was said by whom. */
+/** Shows system messages as user alerts, except in a summary request, which needs the original roles. */
 function withUserRoles(request: SealedRequest): SealedRequest {
   if (!request.has_system || request.is_summary) return request;
   return { ...request, messages_json: withAlerts(request.messages_json) };

@@ -10,7 +10,7 @@ import { judgeError, type RunToDecide, type Tx } from '@nightshift/db';
 import type { CachedDefinition } from '../requests/definition-cache.ts';
 import type { FlowDeps } from '../deps.ts';
 
-/** Prices a bill by the definition's model where the model that the line names has no price. */
+/** Prices a bill by the definition's model if the model of the line has no price. */
 export function withPriceOf(
   outcome: StepOutcome,
   cached: CachedDefinition | undefined,
@@ -22,7 +22,7 @@ export function withPriceOf(
   return withBill(outcome, { ...bill, cost_nanousd: batchCostNanoUsd(prices, name, bill.usage) });
 }
 
-/** Prices an outcome by itself. The definition is read only where the price is missing: it may be what cannot be read. */
+/** Prices a single outcome. Reads the definition only if the price is missing: the definition may be the poison. */
 export async function pricedOutcome(
   { definitions, settings }: FlowDeps,
   trx: Tx,

@@ -18,8 +18,8 @@ import { ringAfterCommit } from '../ring.ts';
 import { pricedBill } from './sort-result-lines.ts';
 
 /**
- * Settles every step of a provider batch that is still sealed as one without an answer, in chunks, and books what lines that
- * were put aside say that it cost. Returns how many steps there were.
+ * Settles all open steps of a provider batch as missing, in chunks, and books the costs in lines set aside. Returns the
+ * number of steps.
  */
 export async function settleOpenSteps(
   deps: FlowDeps,
@@ -44,7 +44,7 @@ export async function settleOpenSteps(
   }
 }
 
-/** Gives sealed steps of a provider batch their outcomes, in one transaction, together with what `also` commits. */
+/** Settles sealed steps of a provider batch in one transaction, with the commits of `also`. */
 export async function settleSteps(
   deps: FlowDeps,
   lease: Lease,
@@ -64,7 +64,7 @@ export async function settleSteps(
       if (run === undefined) throw new Error(`Run ${key.run_id} of a sealed step is gone.`);
       const priced = await pricedOutcome(deps, trx, run, outcome);
       const decision = decideStep({ run, key, retry: settings.retry }, priced);
-      // A sealed step whose run has moved on breaks an invariant; leaving it would loop for ever.
+      // A sealed step of a run that has moved on breaks an invariant. To skip it would loop for ever.
       if (decision.kind === 'refuse') {
         throw new Error(`Step ${key.run_id}/${key.number} is sealed and its run is ${run.state}.`);
       }

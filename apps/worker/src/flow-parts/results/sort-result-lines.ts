@@ -24,25 +24,26 @@ export interface Entry {
   readonly key: StepKey;
   readonly outcome: StepOutcome;
   readonly line: Line;
-  /** What it says of our key or our means; null when nothing. */
+  /** Trouble of the key or account by this line; null if none. */
   readonly accountTrouble: string | null;
 }
 
-/** The lines of a chunk, each where it belongs. */
+/** The sorted lines of a chunk. */
 export interface SortedLines {
-  /** Answers to steps of the batch, by their runs. */
+  /** Answers to steps of the batch, by run id. */
   readonly entries: ReadonlyMap<string, Entry>;
-  /** What is to be put aside. */
+  /** Lines to set aside. */
   readonly bad: readonly QuarantinedLine[];
-  /** The file broke off within a line. */
+  /** The file ends within a line. */
   readonly cut: boolean;
 }
 
 /**
- * Decodes each line for itself and says where it belongs. `isLastPass`: an unreadable line is final now; in an
- * earlier pass it may read well the next time. A complete line does not improve on a second read, so it is final in every pass.
- * `isWhole`: the chunk is as it came. In a part of a chunk an outage cannot be told, so every failure that may be retried counts
- * as an outage.
+ * Decodes each line on its own and sorts it.
+ * - `isLastPass`: an unreadable line is final; in earlier passes it may be readable in the next. A complete line is final
+ *   in every pass.
+ * - `isWhole`: the chunk is complete. In a part of a chunk an outage cannot be detected, so every retryable failure counts
+ *   as an outage.
  */
 export function sortLines(
   batch: { readonly nonce: string },
@@ -86,7 +87,7 @@ export function sortLines(
   return { entries, bad, cut };
 }
 
-/** Decodes a line, or the ends of it that are kept. */
+/** Decodes a line, or the kept ends of a long line. */
 export function decodeLine(line: Line): DecodedLine {
   return line.kind === 'line' ? decodeResultLine(line.text) : decodeLongLine(line);
 }
@@ -118,14 +119,14 @@ function asideOf(
   };
 }
 
-/** What failed because the provider was out of order is nobody's fault. */
+/** Reclassifies a retryable failure as an outage, which counts as no failure. */
 function asOutage(outcome: StepOutcome): StepOutcome {
   return outcome.kind === 'errored' && outcome.error_class === 'retryable'
     ? { ...outcome, error_class: 'outage' }
     : outcome;
 }
 
-/** True when lines name steps and every one is somebody else's, false when one is ours, null when they name none. */
+/** True if lines name steps of other batches only, false if a line is ours, null if they name no step. */
 export function answersForOthers(batch: { readonly nonce: string }, lines: readonly Line[]): boolean | null {
   const ids = lines.flatMap((line) => {
     const named = line.kind === 'line' ? customIdOf(decodeResultLine(line.text)) : salvageCustomId(line.head);
@@ -138,7 +139,7 @@ export function customIdOf(decoded: DecodedLine): string | null {
   return decoded.kind === 'blank' ? null : decoded.custom_id;
 }
 
-/** What a readable line comes to, priced by the model that it names. A refusal before the first word costs nothing. */
+/** Returns the outcome of a readable line, priced by its model. A refusal before the first word costs nothing. */
 export function toOutcome(decoded: Exclude<DecodedLine, { kind: 'blank' }>, prices: PriceTable): StepOutcome {
   switch (decoded.kind) {
     case 'answered': {
@@ -160,7 +161,7 @@ export function toOutcome(decoded: Exclude<DecodedLine, { kind: 'blank' }>, pric
   }
 }
 
-/** What a line says of its cost, priced by the model that it names. */
+/** Prices the bill of a line by its model. */
 export function pricedBill(bill: DecodedBill | null | undefined, prices: PriceTable): StepBill | null {
   if (bill == null) return null;
   return { ...bill, cost_nanousd: batchCostNanoUsd(prices, bill.model ?? '', bill.usage) };

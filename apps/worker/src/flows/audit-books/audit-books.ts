@@ -16,9 +16,9 @@ const HOW_TO_RESUME =
   'nothing is sent until `npm run audit -- --resume` finds no violation that touches money';
 
 /**
- * Checks the invariants of the whole database from time to time, one worker at a time. One that touches money stops
- * every new submission until an operator has looked; what is at the provider is still taken in, and reads go on. Until then
- * every audit says so, whatever it finds.
+ * Audits the invariants of the whole database at intervals, in one worker at a time.
+ * A violation that touches money halts all new submissions until an operator resumes them. Ingest and reads go on. Until
+ * then each audit reports the halt, even without a violation.
  */
 export async function auditBooks(deps: FlowDeps): Promise<FlowReport> {
   const { db, settings } = deps;
@@ -29,7 +29,7 @@ export async function auditBooks(deps: FlowDeps): Promise<FlowReport> {
   const ofMoney = await auditInvariants(books, { among: (invariant) => MONEY_INVARIANTS.has(invariant) });
   const [money] = ofMoney;
   if (money !== undefined) {
-    // At once, with the reason: the other invariants take longer to look at, and may fail.
+    // Committed at once with its reason: the other invariants take longer and may fail.
     await haltCredential(db, settings.credential, `${money.id}, ${money.name}`);
     await inTransaction(db, (trx) => commitAudit(trx, id, ofMoney));
   }

@@ -20,17 +20,20 @@ import type { FlowDeps, FlowReport } from '../../flow-parts/deps.ts';
 
 const FLOW = 'cancel-batch';
 const RUNS_PER_COMMIT = 1_000;
-/** When to look again while runs may come to wait, or something is left to be cancelled at the provider. */
+/** Interval while runs may still become idle, or a cancel upstream is open. Unit: milliseconds. */
 const LOOK_AGAIN_MS = 5_000;
-/** When to look again where steps are taken in or tools run, whose end is told. */
+/** Interval while only ingest or tool calls are left, whose end sends a signal. Unit: milliseconds. */
 const REST_MS = 60_000;
-/** For so long after the request others may commit what they decided before it: runs that go on. */
+/** Time after the request in which decisions from before it may still be committed and let runs go on. */
 const DECIDED_BEFORE_MS = 60_000;
 
 /**
- * Takes a batch that was asked to stop to its end: runs that wait end at once, provider batches that hold nothing but
- * its steps are cancelled upstream, what was paid is taken in by ingest, and when no run is open the batch is
- * `cancelled`. Looks again until then: seldom, once nothing is left to do but to wait.
+ * Cancels a batch.
+ * - Idle runs end at once.
+ * - Provider batches that hold only its steps are cancelled upstream.
+ * - Paid answers are taken in by ingest.
+ * - With no open run, the batch becomes `cancelled`. Until then the flow comes back: often at first, seldom once only
+ *   waiting is left.
  */
 export async function cancelBatch(deps: FlowDeps): Promise<FlowReport> {
   const { db, claimant, bell, hooks } = deps;
@@ -77,7 +80,7 @@ export async function cancelBatch(deps: FlowDeps): Promise<FlowReport> {
   });
 }
 
-/** Hands runs that wait for their caller to whoever carries calls out; true if there were any. */
+/** Releases runs that wait for their caller to the tool-call flow; true if there were any. */
 async function releaseParked(deps: FlowDeps, lease: Lease): Promise<boolean> {
   let released = 0;
   for (let from: number | null = 0; from !== null;) {
@@ -93,8 +96,8 @@ async function releaseParked(deps: FlowDeps, lease: Lease): Promise<boolean> {
 }
 
 /**
- * Cancels at the provider what holds only steps of batches being cancelled. Returns how many were asked for; `isOver`: none was,
- * none is left to be, and no step can come back unsent.
+ * Cancels upstream the provider batches that hold only steps of batches being cancelled. Returns the number of cancels.
+ * `isOver`: no cancel was sent or is left, and no step can come back unsent.
  */
 async function cancelUpstream(
   deps: FlowDeps,
@@ -103,15 +106,15 @@ async function cancelUpstream(
   const { db, provider, claimant, leases, bell, settings } = deps;
   let asked = 0;
   const held = await inTransaction(db, async (trx) => {
-    // One that waits to be sent again, for an hour perhaps, is looked at now, and its steps are taken back.
+    // A batch may wait an hour for its next attempt. It is made due now, and its steps are taken back.
     await commitUnsentDue(trx, batchId);
     return readProviderBatchesOf(trx, batchId);
   });
-  // After the states: whoever may own what was adopted by then was in doubt before.
+  // Read after the states: the true owner of a batch adopted by then was in doubt before.
   const doubts = await readOpenDoubts(db);
   const stopping = new Set(held.filter(({ exclusive }) => exclusive).map(({ id }) => id));
   const others = doubts.filter((doubt) => !stopping.has(doubt.provider_batch_id));
-  // One that was taken from a list may be a stranger's, or a twin's that goes on, until a line of it says otherwise.
+  // An adopted batch may be foreign, or belong to a twin that goes on, until one of its lines proves otherwise.
   const unproven = new Set(
     doubts
       .filter(
@@ -145,12 +148,12 @@ async function cancelUpstream(
           await bell.ring([{ kind: 'poll', id }]);
           asked += 1;
         } else {
-          // Cancelling saves money and is no promise: the batch's own look comes again soon.
+          // Cancelling saves money but is not guaranteed. The next poll of the batch comes soon.
           await releaseLease(db, lease, 0);
         }
       });
     } catch (error) {
-      // Whoever has taken it over goes on with it, and the others are cancelled all the same.
+      // The new owner of the lease goes on with it; the other batches are still cancelled.
       if (!isError(error, 'fenced')) throw error;
     }
   }

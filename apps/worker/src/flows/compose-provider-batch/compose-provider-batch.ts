@@ -14,13 +14,13 @@ import { reserveBudgets } from './reserve-budgets.ts';
 import { ringAfterCommit } from '../../flow-parts/ring.ts';
 
 const FLOW = 'compose-provider-batch';
-/** Milliseconds between two looks at runs that wait, for company or for whoever seals them: every chunk that is taken in rings. */
+/** Milliseconds between two looks at waiting runs: every ingested chunk rings. */
 const LOOK_INTERVAL_MS = 1_000;
 
 /**
- * Seals ready runs into a provider batch: at once when they fill one, else when the oldest has waited the gather
- * window, so that steps travel together. What steps of capped batches may cost is reserved in the same transaction. Pure
- * database work; the sending is another flow's.
+ * Seals ready runs into a provider batch and reserves the worst cost of steps with a budget, in one transaction.
+ * A full batch is sealed at once; a smaller batch when its oldest run has waited the gather window, so that steps travel
+ * together. Sending is another flow.
  */
 export async function composeProviderBatch(deps: FlowDeps): Promise<FlowReport> {
   const { db, bell, hooks, settings } = deps;
@@ -69,16 +69,16 @@ export async function composeProviderBatch(deps: FlowDeps): Promise<FlowReport> 
   };
 }
 
-/** When to look again at a backlog of which runs were taken: `more` is known to be there, or may be. */
+/** Returns the next look at the backlog. `more`: further runs are ready, or may be. */
 function nextLooks(
   { runs, next_in_ms }: ReadyBacklog,
   taken: number,
   more: boolean,
 ): Pick<FlowReport, 'again_in_ms' | 'rest_ms'> {
-  // Others hold it all: at once there is nothing else to find.
+  // Other workers hold all ready runs, so an immediate look finds nothing.
   if (taken === 0) return { again_in_ms: LOOK_INTERVAL_MS, rest_ms: LOOK_INTERVAL_MS };
   if (more) return {};
-  // No second look, unless somebody asks for one. What others hold comes back to the backlog if they fail.
+  // No second look without a signal. Runs held by other workers return to the backlog if sealing fails.
   const left = taken < runs ? LOOK_INTERVAL_MS : null;
   const again = Math.min(left ?? Infinity, next_in_ms ?? Infinity);
   return { rest_ms: 0, ...(again === Infinity ? {} : { again_in_ms: atLeastOneMs(again) }) };

@@ -43,28 +43,28 @@ import { openEncoder, type RequestText } from '../../flow-parts/requests/open-en
 import { openPageSizes } from '../../flow-parts/requests/page-sizes.ts';
 import { readRequests } from '../../flow-parts/requests/read-requests.ts';
 
-/** Requests that are encoded at a time to learn their size: fewer where they are long. */
+/** Requests that are encoded at a time to measure them; fewer if they are long. */
 const PAGE_MAX = 100;
 
-/** What became of the sealed steps of capped batches. */
+/** Result of the reservation for sealed steps with a budget. */
 export interface Reserved {
-  /** Steps that stay. */
+  /** Steps that stay sealed. */
   readonly kept: number;
-  /** Steps that were taken out: no room for now, or none ever. */
+  /** Steps taken out because their budget has no room, now or ever. */
   readonly taken_out: number;
-  /** Steps that were taken out without a look at their batch's room: those before them fill a body. */
+  /** Steps taken out without a check of their budget: earlier steps fill the body. */
   readonly left: number;
   readonly paused: number;
   readonly report: CommitReport | null;
 }
 
 /**
- * Reserves the worst that freshly sealed steps of capped batches can cost, in the transaction that seals them, so that
- * `spent + reserved ≤ cap` holds whoever else seals and settles. What a step can cost is measured on the request itself,
- * byte for byte as it will be sent, and on the summary that it may have to become. Steps without room are taken out again.
+ * Reserves the worst cost of newly sealed steps with a budget, in the transaction that seals them.
+ * So `spent + reserved ≤ cap` holds with any number of concurrent workers. The cost is measured on the exact bytes of the
+ * request, and on the summary request that may replace it. Steps without room are taken out.
  *
- * No more is measured than makes up one body, for no more can be sent: the steps behind it are taken out, and their runs are
- * due as they were. The first is looked at whatever its size, so that each call gets on.
+ * Only as many requests are measured as fit one body. Later steps are taken out and their runs stay due. The first is
+ * always measured, so that each call makes progress.
  */
 export async function reserveBudgets(
   deps: FlowDeps,
@@ -74,7 +74,7 @@ export async function reserveBudgets(
     readonly project_id: string;
     readonly nonce: string;
     readonly budgeted_batch_ids: readonly string[];
-    /** Milliseconds that the runs have been due. */
+    /** Milliseconds since the runs became due. */
     readonly due_for_ms: number;
   },
 ): Promise<Reserved> {
@@ -149,12 +149,12 @@ async function endRuns(trx: Tx, ended: ReadonlyMap<string, string>): Promise<Com
   return commitRunsEnded(trx, moves);
 }
 
-/** A run that asks, and the size of its request. */
+/** A run that asks for budget, with the size of its request. */
 interface SizedRun extends AskingRun {
   readonly bytes: number;
 }
 
-/** What the steps ask for, in order. A request that cannot be built costs nothing: it is never sent. */
+/** Measures the steps in order. A request that cannot be built costs nothing, because it is never sent. */
 async function toAskingRuns(
   deps: FlowDeps,
   trx: Tx,
@@ -186,7 +186,7 @@ async function toAskingRuns(
   });
 }
 
-/** The sealed requests with these ordinals, read as the runs of ordinals that they are. */
+/** Reads the sealed requests with these ordinals, one range at a time. */
 async function readRequestsOf(
   deps: FlowDeps,
   trx: Tx,
@@ -208,12 +208,12 @@ async function readRequestsOf(
   return requests;
 }
 
-/** What is measured on the request alone, and the tokens that it may come to write. */
+/** Measures of a request, and its maximum output tokens. */
 interface AskingSize extends Omit<MeasuredRequest, 'window_tokens'> {
   readonly output_tokens: number;
 }
 
-/** Null for a request that cannot be built. */
+/** Measures a request; null if it cannot be built. */
 function sizeOf(
   request: SealedRequest,
   encode: (request: SealedRequest) => RequestText,
@@ -236,14 +236,14 @@ function sizeOf(
   }
 }
 
-/** Contents are parsed only where they may hold a picture or a document. */
+/** Counts media. Contents are parsed only if they may hold an image or a document. */
 function mediaOf(messagesJson: string): MediaCount {
   if (!/"(?:image|document)"/.test(messagesJson)) return NO_MEDIA;
   const messages = JSON.parse(messagesJson) as readonly { readonly content: readonly ContentBlock[] }[];
   return countMedia(messages.flatMap(({ content }) => content));
 }
 
-/** Null for a model without a price. */
+/** Returns the worst cost; null for a model without a price. */
 function worstCostOf(
   prices: PriceTable,
   row: AskingRow,

@@ -15,8 +15,9 @@ import type { CallbackPort, FlowDeps, FlowReport } from '../../flow-parts/deps.t
 const FLOW = 'deliver-webhooks';
 
 /**
- * Tells one caller that its batch has ended. Delivered at least once: a crash between the call and its record calls
- * again under the same id. Failures are tried again for about three days.
+ * Posts one callback of an ended batch, at least once.
+ * After a crash between the post and its record, it is posted again under the same id. Failures are retried for about three
+ * days.
  */
 export async function deliverWebhooks(deps: FlowDeps): Promise<FlowReport> {
   const { db, claimant } = deps;
@@ -57,7 +58,7 @@ async function deliver(callbacks: CallbackPort, ended: EndedBatch, now: Date): P
   return { delivered: false, status_code, error: decision.error, delay_ms };
 }
 
-/** The four members that Letta's callbacks have, and the outcome beside them. */
+/** Builds the body: the four members of Letta's callbacks, and the outcome. */
 function bodyOf(ended: EndedBatch): string {
   const { state, total, completed, failed, cancelled, expired } = ended;
   return JSON.stringify({

@@ -4,10 +4,10 @@ import { withLease } from '../../leases/with-lease.ts';
 import type { FlowDeps, FlowReport } from '../../flow-parts/deps.ts';
 
 const FLOW = 'finish-batch';
-/** When to look again at a batch that was due and turned out to have open runs. */
+/** Interval for a due batch that still has open runs. Unit: milliseconds. */
 const LOOK_AGAIN_MS = 60_000;
 
-/** Ends one batch whose last run has ended. Two workers that see it at once take turns: the row is leased and locked. */
+/** Ends one batch whose last run has ended. Concurrent workers take turns by the lease and the row lock. */
 export async function finishBatch(deps: FlowDeps): Promise<FlowReport> {
   const { db, claimant, bell, hooks } = deps;
   const [batch] = await claimDueBatches(db, ['running', 'paused'], 1, claimant);

@@ -16,18 +16,18 @@ import { newNonce } from '../../flow-parts/nonce.ts';
 import { measureOffset, tellOffset } from '../../flow-parts/provider-time.ts';
 
 const FLOW = 'hunt-orphans';
-/** Result files that are opened in one hunt: in a shared workspace many batches may be of our sizes. */
+/** Result files opened per hunt: in a shared workspace many batches may have the same size as ours. */
 const READS_MAX = 50;
-/** Milliseconds that the first lines of a file may take. */
+/** Timeout for the first lines of a file. Unit: milliseconds. */
 const READ_TIMEOUT_MS = 30_000;
-/** Lines of a file that are looked at: the first may be one that the provider has mixed in. */
+/** Lines read of a file: the provider may have mixed a foreign line in first. */
 const LINES_MAX = 20;
 
 /**
- * Looks for second batches of submissions that were in doubt: one that the provider shows long after it was given up,
- * or that a paused worker sent after all. Such a batch is booked as `orphan_paid` and never applied: at its end, when its
- * lines name the submission; or on sight, and then cancelled, in a workspace of our own. A batch whose
- * lines name a submission that has adopted another one goes to that submission instead. Measures the provider's clock as well.
+ * Searches for second batches of submissions that were in doubt, and measures the provider's clock.
+ * Such a batch showed up late in the provider's list, or was sent by a paused worker. It is booked as `orphan_paid` and
+ * never applied: once it has ended and its lines name the submission, or, in a workspace of our own, at once after a
+ * cancel. A batch whose lines name a submission that adopted another batch goes to that submission.
  */
 export async function huntOrphans(deps: FlowDeps): Promise<FlowReport> {
   const { db, provider, settings } = deps;
@@ -39,7 +39,7 @@ export async function huntOrphans(deps: FlowDeps): Promise<FlowReport> {
     createdAfter: new Date(oldest - settings.reconcile.clock_margin_ms),
   });
   await deps.hooks?.('hunt.after_list');
-  // Before the ids that are known: a submission that settles in between is then known, and nobody's orphan.
+  // Read before the known ids: a submission that settles in between is then known, and no orphan.
   const open = await readOpenDoubts(db);
   const known = await readKnownProviderIds(
     db,
@@ -68,7 +68,7 @@ export async function huntOrphans(deps: FlowDeps): Promise<FlowReport> {
     }
   }
   const { booked, corrected } = ends;
-  // Never `worked`: the next look is the sweep's, not at once.
+  // Never `worked`: the sweep starts the next look.
   return {
     ...report,
     ...(await tellClock(deps)),
@@ -77,7 +77,7 @@ export async function huntOrphans(deps: FlowDeps): Promise<FlowReport> {
     booked,
     ...(corrected === 0 ? {} : { corrected }),
     ...(unheard === undefined ? {} : { reason: unheard, warning: true }),
-    ...(booked > 0 ? { reason: 'batches were paid for that nothing came of', alarm: true } : {}),
+    ...(booked > 0 ? { reason: 'paid provider batches were found that are never applied', alarm: true } : {}),
   };
 }
 
@@ -86,13 +86,13 @@ async function tellClock(deps: FlowDeps): Promise<object> {
   return offset === null ? {} : tellOffset(offset);
 }
 
-/** Cancels a batch in a workspace of our own, and books it. Returns null, or the reason of an unheard cancel. */
+/** Cancels and books a batch in a workspace of our own. Returns null, or the reason of a cancel without an answer. */
 async function bookOnSight(
   deps: FlowDeps,
   { batch, doubt }: Suspect<WatchedSubmission, RemoteBatch>,
 ): Promise<string | null> {
   const cancelled = await deps.provider.cancelBatch(batch.provider_id);
-  // Not booked before the provider has heard it: the hunt passes over booked batches.
+  // Booked only after the provider took the cancel: the hunt skips booked batches.
   if (cancelled.outcome === 'unavailable') return cancelled.reason;
   const orphan = { ...orphanOf(doubt, false), provider_id: batch.provider_id, of: doubt };
   await inTransaction(deps.db, (trx) => commitOrphan(trx, orphan));
@@ -118,7 +118,7 @@ function orphanOf({ provider_batch_id, nonce }: WatchedSubmission, proven: boole
   return { id: newId(), nonce: newNonce(), detail: { reason, of: provider_batch_id, nonce, proven } };
 }
 
-/** The nonce of ours in the first lines of an ended batch; null when there is none, or none can be had now. */
+/** Returns our nonce in the first lines of an ended batch; null if there is none, or none can be read now. */
 async function firstNonceOf(
   deps: FlowDeps,
   { provider_id }: RemoteBatch,
@@ -126,7 +126,7 @@ async function firstNonceOf(
 ): Promise<string | null> {
   const opened = await deps.provider.streamResults(provider_id, {
     idleTimeoutMs: deps.settings.results_idle_timeout_ms,
-    // A stranger's slow file must not hold up the hunt.
+    // A foreign slow file must not block the hunt.
     signal: AbortSignal.timeout(READ_TIMEOUT_MS),
   });
   if (opened.outcome !== 'open') return null;
@@ -142,7 +142,7 @@ async function firstNonceOf(
       if (seen >= LINES_MAX) break;
     }
   } catch {
-    // Broken off: the next hunt looks again.
+    // Interrupted: the next hunt looks again.
     return null;
   }
   if (seen > 0) deps.strangers.note(provider_id);

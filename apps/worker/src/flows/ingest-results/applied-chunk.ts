@@ -1,12 +1,12 @@
 /** The result of applying the lines of a chunk. */
 export interface AppliedChunk {
   readonly applied: number;
-  /** Lines whose step was applied before: a stream that is read again. */
+  /** Lines of steps that were answered before: the stream is read again. */
   readonly refused: number;
   readonly quarantined: number;
-  /** The file stopped in the middle of its last line. */
+  /** The file ends within its last line. */
   readonly cut: boolean;
-  /** Alarms for the log: why lines were set aside or left for another pass, or all sending was paused. */
+  /** Alarms for the log: reasons of lines set aside or left for another pass, or of a pause of all sending. */
   readonly alarms: readonly string[];
 }
 

@@ -23,13 +23,13 @@ import { tryQuickCalls, type QuickStep } from './quick-calls.ts';
 const NOTHING_TRIED: ReadonlyMap<string, QuickStep> = new Map();
 const CANCELLED_ELSEWHERE =
   'Requests of it were cancelled at the provider, and not by Nightshift: at its console, perhaps. Resume the batch to send them again, or cancel it.';
-/** Times that a chunk is decided about whose runs move on under it. */
+/** Attempts to decide a chunk whose runs change meanwhile. */
 const STALE_TRIES_MAX = 5;
 
 /**
- * Decodes a chunk of result lines, each in isolation, and applies them in one transaction. `isWhole`: they are not merely a
- * part of a chunk that has failed. Quick calls that the answers make are made first then, so that they end in the same
- * transaction, and how many of them fail tells an outage from failures of their own.
+ * Decodes a chunk of result lines, each in isolation, and applies them in one transaction.
+ * `isWhole`: the lines are not part of a failed chunk. Quick calls of the answers are then made first and end in the same
+ * transaction, and the share of failures tells an outage from single failures.
  */
 export async function applyChunk(
   deps: FlowDeps,
@@ -38,7 +38,7 @@ export async function applyChunk(
   lines: readonly Line[],
   isWhole = true,
 ): Promise<AppliedChunk> {
-  // A line that cannot be read may read well the next time; only the last pass takes it for the provider's answer.
+  // An unreadable line may be readable in the next pass; only the last pass takes it as the answer.
   const isLastPass = batch.streams + 1 >= deps.settings.streams_max;
   const { prices } = deps.settings;
   const { entries, bad, cut } = sortLines(batch, lines, isLastPass, prices, isWhole);
@@ -71,8 +71,8 @@ export async function applyChunk(
 }
 
 /**
- * What a line says of the account, if its step still waits for it: one that is read again may tell of a key that is mended by
- * now. Acted upon before the commit, since the lines of a chunk that was committed are never new again.
+ * Returns the account trouble of a line whose step is still pending: a line read again may name a key mended by now.
+ * Handled before the commit, because committed lines are never pending again.
  */
 function accountTroubleIn(
   entries: ReadonlyMap<string, Entry>,
@@ -86,9 +86,9 @@ function accountTroubleIn(
 }
 
 /**
- * Returns the batches with requests that were cancelled at the provider's console: Nightshift cancels only provider batches of
- * batches that are being cancelled. They are paused before the commit, in a transaction of its own, because batch locks come
- * before provider-batch locks.
+ * Returns the batches with requests that were cancelled at the provider's console.
+ * Nightshift cancels only provider batches of batches being cancelled. The batches are paused before the commit in a
+ * transaction of its own, because batch locks come before provider-batch locks.
  */
 function cancelledElsewhere(
   entries: ReadonlyMap<string, Entry>,
@@ -105,8 +105,8 @@ function cancelledElsewhere(
 }
 
 /**
- * Commits what is decided by the runs as they were read, and reads them again when one has moved on meanwhile: the file has
- * its line twice, and another chunk was faster. Whose answer is in by then is refused the next time.
+ * Commits decisions on the runs as read, and reads the runs again if one has changed meanwhile.
+ * A file may hold a line twice, and another chunk was faster. The second decision refuses an answered step.
  */
 async function decideWhileFresh<T>(
   { db }: FlowDeps,

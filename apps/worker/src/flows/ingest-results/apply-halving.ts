@@ -11,9 +11,9 @@ import { joinChunks, type AppliedChunk } from './applied-chunk.ts';
 import { applyChunk } from './apply-chunk.ts';
 import { setAside } from './set-aside.ts';
 
-/** Lines of one chunk that may be put aside as poison; where more fail, the fault is not in the lines. */
+/** Lines of one chunk that may be set aside as poison. If more fail, the lines are not the cause. */
 const POISON_LINES_MAX = 3;
-/** Times that a line alone is tried which breaks a constraint: others may commit in between, but not for ever. */
+/** Attempts for a single line that breaks a constraint: other transactions may commit in between, but not for ever. */
 const COLLISION_TRIES_MAX = 3;
 
 interface FailedLine {
@@ -21,29 +21,28 @@ interface FailedLine {
   readonly reason: string;
 }
 
-/** What became of lines that were halved. */
+/** Result of applying lines by halves. */
 interface Halved {
   readonly applied: AppliedChunk;
-  /** Lines that fail alone because of what is in them. */
+  /** Lines that fail alone because of their content. */
   readonly bad: readonly FailedLine[];
-  /** Lines that take too long alone, which another pass may not. */
+  /** Lines that time out alone, but may not in another pass. */
   readonly slow: readonly FailedLine[];
-  /** Nothing went through, and what took too long was more than some lines: it is the database that is slow. */
+  /** No line was applied, and too many timed out: the database is slow. */
   readonly stuck: boolean;
 }
 
 /**
- * Applies a chunk of lines. One that fails because of what is in it, or takes too long, is halved until the lines that are
- * the cause are alone; those are put aside and their runs end, and all others are applied. One that breaks a constraint may have
- * met what another transaction had not committed when it was decided about, so it is decided about again before it is given up.
- * Where many lines fail alone, none is put aside: the pass stops, and the provider keeps the results until the fault is mended.
+ * Applies a chunk of lines; halves it on failure until the failing lines are alone.
+ * - Bad lines are set aside and their runs end. All others are applied.
+ * - A line that breaks a constraint is decided again first: it may have met an uncommitted transaction.
+ * - If many lines are bad, none is set aside. The pass stops, and the provider keeps the results until the fault is mended.
+ * - Lines that time out are left for the next pass. If many do and no line is applied, the database is slow and the pass
+ *   stops.
+ * - In the last pass a few timed-out lines are tried once more, and set aside if they time out again. If that write times
+ *   out as well, or there are many, it throws and no line is set aside.
  *
- * Lines that merely take too long, however many, hold up no other: they are left for the next pass. Where many do and nothing
- * of the chunk goes through, the database is slow, and the pass stops. In the last pass a few are tried once more, for the
- * database may have been busy, and put aside if they take too long again. That takes a write, as any line does: where that is
- * too slow as well it throws, and nothing is given up. Of many none is given up either: the last pass then is none.
- *
- * `isWhole`: they are a chunk as it came, in which an outage of the provider shows.
+ * `isWhole`: the chunk is complete, so that an outage of the provider can be detected.
  */
 export async function applyHalving(
   deps: FlowDeps,
@@ -59,7 +58,7 @@ export async function applyHalving(
   const isLastPass = batch.streams + 1 >= deps.settings.streams_max;
   if (bad.length > POISON_LINES_MAX || stuck || (isLastPass && slow.length > POISON_LINES_MAX)) {
     throw new Error(
-      `${failures.length} lines of one chunk cannot be applied, so none is given up: ${first.reason}`,
+      `${failures.length} lines of one chunk cannot be applied, so none is set aside: ${first.reason}`,
     );
   }
   const chunks = [applied];
@@ -71,7 +70,7 @@ export async function applyHalving(
   return joinChunks(chunks);
 }
 
-/** Applies a line that took too long, or puts it aside if it does so again. What else it fails of is for the next pass to see. */
+/** Applies a line that timed out, or sets it aside if it times out again. Other failures are left for the next pass. */
 async function tryOnceMore(
   deps: FlowDeps,
   batch: ClaimedProviderBatch,
@@ -81,14 +80,15 @@ async function tryOnceMore(
   const { applied, bad, slow } = await halve(deps, batch, lease, [line], false);
   const [other] = bad;
   if (other !== undefined) {
-    throw new Error(`line ${line.number} took too long, and now it cannot be applied: ${other.reason}`);
+    throw new Error(`line ${line.number} timed out before, and now it cannot be applied: ${other.reason}`);
   }
   return slow.length > 0 ? setAside(deps, batch, lease, line, reason) : applied;
 }
 
 /**
- * Applies a few lines, too few to see how many fail: those that do are added to `left`, with the reason, and wait for a pass in
- * whole chunks. Throws where they have become more than a chunk holds: then nearly all fail.
+ * Applies a few lines, too few to measure how many fail. Failed lines are added to `left` with the reason and wait for a
+ * pass in whole chunks.
+ * Throws: more lines have failed than a chunk holds, so nearly all fail.
  */
 export async function applyFew(
   deps: FlowDeps,
@@ -101,15 +101,15 @@ export async function applyFew(
   left.push(...[...bad, ...slow].map(({ line, reason }) => `line ${line.number}: ${reason}`));
   const [first] = left;
   if (first !== undefined && left.length > deps.settings.chunk_lines) {
-    throw new Error(`${left.length} lines cannot be applied, so none is given up: ${first}`);
+    throw new Error(`${left.length} lines cannot be applied, so none is set aside: ${first}`);
   }
   return applied;
 }
 
 /**
- * Applies lines in ever smaller parts, until those that fail are alone. That lines were applied before counts as going
- * through: it takes a transaction, though no write, which is enough to go on and not to give up anything. Each part that is
- * too slow costs the time that a statement may take, which for a chunk of many such lines makes hours.
+ * Applies lines by halves until the failing lines are alone.
+ * A line applied before counts as progress: it takes a transaction without a write, which is enough to go on without giving
+ * up lines. Each part that times out costs a full statement timeout, which for a chunk of many such lines makes hours.
  */
 async function halve(
   deps: FlowDeps,
@@ -119,7 +119,7 @@ async function halve(
   isWhole: boolean,
 ): Promise<Halved> {
   const parts = [lines];
-  /** Too slow, and tried in halves once something goes through: before, that would only repeat what is known. */
+  /** Parts that timed out. They are tried in halves once a line is applied; before, a retry would only time out again. */
   const waiting: (readonly Line[])[] = [];
   const chunks: AppliedChunk[] = [];
   const bad: FailedLine[] = [];
@@ -158,7 +158,7 @@ async function tryPart(
 ): Promise<TriedPart> {
   for (let tries = 1; ; tries++) {
     try {
-      // What failed may be the result of a call, which is no fault of the line: from then on calls go the ordinary way.
+      // The cause may be the result of a quick call and not the line. From now on calls go the ordinary way.
       return { chunk: await applyChunk(deps, batch, lease, part, isWhole && tries === 1) };
     } catch (error) {
       const slow = isStatementTimeout(error);

@@ -26,7 +26,7 @@ import { withPriceOf } from '../../flow-parts/results/price-outcome.ts';
 import type { Entry } from '../../flow-parts/results/sort-result-lines.ts';
 import type { QuickStep } from './quick-calls.ts';
 
-/** A step that a line answers, with the facts of its decision. */
+/** A step answered by a line, with the facts for its decision. */
 interface DueStep {
   readonly run: RunToDecide;
   readonly key: StepKey;
@@ -35,7 +35,7 @@ interface DueStep {
   readonly calls: readonly StepCall[];
 }
 
-/** Decides every line of the chunk, in run order, on the locked blocks that its memory calls may write. */
+/** Decides every line of the chunk in run order, with the locked blocks that memory calls may write. */
 export async function decideChunk(
   deps: FlowDeps,
   trx: Tx,
@@ -53,7 +53,7 @@ export async function decideChunk(
   });
 }
 
-/** Plans the calls of every answer of the chunk, in run order. */
+/** Plans the calls of every answer of the chunk in run order. */
 async function planSteps(
   deps: FlowDeps,
   trx: Tx,
@@ -93,7 +93,7 @@ async function planSteps(
 
 const NO_CALLS: readonly StepCall[] = [];
 
-/** The calls of an answer, with the outcome of those that were made already. */
+/** Returns the calls of an answer, with the outcome of calls that were made already. */
 function callsOf(
   run: RunToDecide,
   key: StepKey,
@@ -120,7 +120,7 @@ function memoryCallsOf({ run, calls }: DueStep) {
   return { run, calls: calls.map(({ planned }) => planned).filter(isMemoryCall) };
 }
 
-/** A call that is carried out with its decision, on the memory of its agent. */
+/** Whether a call is carried out with its decision, on the agent's memory. */
 function isMemoryCall({ kind, awaits }: PlannedCall): boolean {
   return kind === 'memory' && awaits === null;
 }

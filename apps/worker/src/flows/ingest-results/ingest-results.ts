@@ -17,22 +17,21 @@ import { jitterDelay } from '../../flow-parts/alone.ts';
 import { streamPass } from './stream-pass.ts';
 
 const FLOW = 'ingest-results';
-/** Milliseconds after the end of a batch from which an operator should hear that its results cannot be had. */
+/** Time after the end of a batch from which missing results alarm an operator. Unit: milliseconds. */
 const RESULTS_LATE_MS = 3_600_000;
 
 /**
  * Streams the results of an ended provider batch and applies every line exactly once.
+ * The stream may break, repeat or stop early: guards refuse answered steps. The batch is `ingested` only when no step is
+ * `sealed` any more; until then it is streamed again from the top. Steps that stay missing after complete passes are
+ * settled as missing. An adopted batch that is gone, or ends without a line that proves it, settles nothing: the search for
+ * ours goes on.
  *
- * The stream may break, repeat or stop early: the guard refuses what is applied, and the batch is `ingested` only when
- * every step that was sent has left `sealed`. Otherwise it is streamed again from the top; steps that complete passes
- * keep missing are settled as missing. What was adopted, and is gone or has passed without a line that proves it, settles
- * nothing: it was not ours, and ours is searched for again.
+ * Lines that time out are left for the next pass, and this pass still counts. The last pass sets a few such lines aside. If
+ * there are many, or no line of a chunk is applied, the pass stops and does not count.
  *
- * Lines that merely take too long are left for the next pass, and this one is complete without them: the last puts aside what
- * is too slow still, where it is little. Where that is much, or nothing of a chunk goes through, the pass stops and does not count.
- *
- * After three workers that ended over it, or were blocked for longer than their lease, lines are applied one by one, each noted before
- * it is tried. A line that three workers had alone when they ended is set aside.
+ * After three workers that crashed or were blocked past their lease, lines are applied one by one, each noted before its
+ * attempt. A line with three such crashes alone is set aside.
  */
 export async function ingestResults(deps: FlowDeps): Promise<FlowReport> {
   const { db, claimant, hooks, settings } = deps;
@@ -110,7 +109,7 @@ export async function ingestResults(deps: FlowDeps): Promise<FlowReport> {
   });
 }
 
-/** Whether the provider has not known the results for longer than any lag. */
+/** Whether the provider has not found the results for longer than any lag. */
 async function missingForTooLong(deps: FlowDeps, batch: ClaimedProviderBatch): Promise<boolean> {
   if (batch.missing_since === null) return false;
   const facts = { missing_since: batch.missing_since, sent_ms_ago: sentMsAgo(deps, batch) };

@@ -9,21 +9,22 @@ import { applyFew, applyHalving } from './apply-halving.ts';
 import { ownCustomId } from './prove-ownership.ts';
 import { setAside } from './set-aside.ts';
 
-/** Applies the chunks of a pass so that a line that ends its worker is found. */
+/** Applies the chunks of a pass so that a line that crashes its worker is found. */
 export interface CrashIsolation {
-  /** Chunks that may be under way at a time. */
+  /** Maximum chunks in progress. */
   readonly chunks_max: number;
-  /** Lines that the next chunk may have. */
+  /** Maximum lines of the next chunk. */
   chunkLines(): number;
-  /** Applies a chunk. `isWhole`: no line was left out of it. */
+  /** Applies a chunk. `isWhole`: no line was left out. */
   apply(lines: readonly Line[], isWhole: boolean): Promise<AppliedChunk>;
-  /** Lines that failed alone, with the reasons: a pass in whole chunks sees whether others fail as well. */
+  /** Lines that failed alone, with the reasons. A pass in whole chunks shows whether others fail as well. */
   readonly left: readonly string[];
 }
 
 /**
- * Without crashes, chunks are applied whole. After {@link CRASHES_MAX} workers that ended over this file, as many lines as a
- * chunk holds are applied one by one, and those behind them in small chunks. Progress resets the count of crashes.
+ * Creates the crash isolation of a pass.
+ * Without crashes, chunks are applied whole. After {@link CRASHES_MAX} crashed workers, the first `chunk_lines` lines are
+ * applied one by one, and later lines in small chunks. Progress resets the crash count.
  */
 export function isolateCrashes(
   deps: FlowDeps,
@@ -33,7 +34,7 @@ export function isolateCrashes(
   const { chunk_lines, chunks_in_flight } = deps.settings;
   const lines_max = linesAfterCrashes(batch.crash_count, chunk_lines);
   let isCounted = batch.crash_count > 0;
-  /** Lines that are still to be applied one by one. */
+  /** Lines still to be applied one by one. */
   let alone = batch.crash_count >= CRASHES_MAX ? chunk_lines : 0;
   const left: string[] = [];
   return {
@@ -57,8 +58,9 @@ export function isolateCrashes(
 }
 
 /**
- * Applies a line on its own. Which line it is stands in the database before it is tried: after {@link TRIES_ALONE_MAX}
- * workers that ended over it alone, it is set aside and its run ends. A line that merely fails is added to `left`.
+ * Applies a single line, noted in the database before the attempt.
+ * After {@link TRIES_ALONE_MAX} crashes over it alone, the line is set aside and its run ends. A line that fails without a
+ * crash is added to `left`.
  */
 async function applyAlone(
   deps: FlowDeps,
@@ -68,9 +70,9 @@ async function applyAlone(
   left: string[],
 ): Promise<AppliedChunk> {
   const tries = await noteSuspect(deps.db, lease, batch, ownCustomId(batch, line) ?? `line ${line.number}`);
-  // Half a line may be whole the next time.
+  // A cut line may be complete the next time.
   if (tries <= TRIES_ALONE_MAX || !line.terminated) return applyFew(deps, batch, lease, [line], left);
-  const reason = `${tries - 1} workers ended while they had it alone`;
-  // Reading it may be what ends them: it is tried once more, for what the answer cost.
+  const reason = `${tries - 1} workers crashed while they held it alone`;
+  // Reading may be the cause of the crash, so the line is read once more for its cost, and only once.
   return setAside(deps, batch, lease, line, reason, tries === TRIES_ALONE_MAX + 1);
 }

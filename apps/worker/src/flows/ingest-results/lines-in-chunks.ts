@@ -1,11 +1,12 @@
 import type { Line } from '../../provider/line-splitter.ts';
 
-/** Characters of the lines of one transaction: long answers make smaller chunks, so that memory does not grow with them. */
+/** Maximum characters of the lines of one transaction: long answers make smaller chunks, to limit memory. */
 const CHUNK_CHARS_MAX = 4_000_000;
 
 /**
- * Regroups lines into chunks of `size`, as it is when a chunk begins; fewer where they are long. What the source throws
- * is thrown after all lines before it: a file that always breaks at the same place gets on by what it holds.
+ * Regroups lines into chunks of `size` lines, read when a chunk begins; fewer if they are long.
+ * An error of the source is thrown after all lines before it, so that a file that always breaks at the same place makes
+ * progress.
  */
 export async function* linesInChunks(
   source: AsyncIterable<readonly Line[]>,
@@ -33,8 +34,8 @@ export async function* linesInChunks(
 }
 
 /**
- * Runs `work` on each item with at most `limit` under way, reading no further ahead: memory does not grow with the
- * file. The first error ends it, once what is under way has settled; one of `work` goes before one of the items.
+ * Runs `work` on each item with at most `limit` in progress, and reads no further ahead to limit memory.
+ * Throws: the first error, once all work in progress has settled. An error of `work` goes before an error of the items.
  */
 export async function eachInFlight<T>(
   items: AsyncIterable<T>,

@@ -3,16 +3,16 @@ import type { ClaimedProviderBatch } from '@nightshift/db';
 import { answersForOthers } from '../../flow-parts/results/sort-result-lines.ts';
 import type { Line } from '../../provider/line-splitter.ts';
 
-/** The proof that a provider batch is ours: the provider gave its id to us, or a line of it bears our nonce. */
+/** Proof that a provider batch is ours: the provider gave us its id, or a line bears our nonce. */
 export interface Ownership {
-  /** Whether these lines may be applied, by what they and the lines before them prove. */
+  /** Whether these lines may be applied, by the proof so far. */
   admits(lines: readonly Line[]): boolean;
   isProven(): boolean;
-  /** It was adopted by mistake: as many lines as it was sent requests name others' steps, and none names its own. */
+  /** Whether it was adopted by mistake: as many lines as requests were read, and all name steps of other batches. */
   isForeign(): boolean;
 }
 
-/** Starts the proof for a pass. `isAdopted`: the batch was taken from a list, and no line has proven it yet. */
+/** Starts the proof for a pass. `isAdopted`: the batch was adopted from a list and is not proven yet. */
 export function proveOwnership(
   batch: Pick<ClaimedProviderBatch, 'nonce' | 'request_count'>,
   isAdopted: boolean,
@@ -30,12 +30,12 @@ export function proveOwnership(
       return isOurs;
     },
     isProven: () => isOurs,
-    // Its own file may be short, and hold a line of another batch: only a whole file says that it is not ours.
+    // Our own file may be short and hold a foreign line: only a complete file proves that it is foreign.
     isForeign: () => isOthers && !isOurs && count >= batch.request_count,
   };
 }
 
-/** The custom id of ours that a line begins with, read without reading the line; null for none. */
+/** Returns our custom id at the start of a line, without decoding the line; null if there is none. */
 export function ownCustomId(batch: Pick<ClaimedProviderBatch, 'nonce'>, line: Line): string | null {
   const named = salvageCustomId(line.kind === 'line' ? line.text : line.head);
   return named !== null && fromCustomId(named)?.nonce === batch.nonce ? named : null;

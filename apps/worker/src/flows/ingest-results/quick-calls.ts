@@ -15,14 +15,14 @@ import { yieldEvery } from '../../breathe.ts';
 import type { FlowDeps, ToolReply } from '../../flow-parts/deps.ts';
 import { callKey, isJournalled, requestOf } from '../../flow-parts/calls/call.ts';
 
-/** Calls that are under way at a time. */
+/** Calls in progress at a time. */
 const WAVE_CALLS = 250;
-/** Characters of results of one chunk from which no further calls are made: they go into one commit. */
+/** Result characters of a chunk from which no more calls are made, because all go into one commit. */
 const RESULT_CHARS_MAX = 4_000_000;
 
-/** The calls of one answer that were tried. */
+/** The quick calls of one answer. */
 export interface QuickStep {
-  /** What they were planned by; they stand for a run with this definition alone. */
+  /** The definition of the plan, which is valid only for a run with this definition. */
   readonly definition_id: string;
   /** The planned calls, each with its outcome if it has ended. */
   readonly calls: StepCall[];
@@ -38,16 +38,15 @@ interface QuickCall {
   readonly planned: PlannedCall;
   readonly key: string;
   readonly step: QuickStep;
-  /** Among the calls of the step. */
+  /** Index among the calls of the step. */
   readonly place: number;
 }
 
 /**
- * Makes calls before the answers that ask for them are committed, so that both are one commit (ADR 0023): calls without
- * side effects, of tools that come back at once, where an answer makes no other call that needs somebody. A crash in
- * between loses nothing, since the provider still has the answer and the call may be made again. Whatever is not tried,
- * comes to no end, or comes too late is left to the ordinary way; so are the calls of agents with tool rules, because what
- * those may call depends on what they have called. By run id.
+ * Makes quick calls before their answers are committed, so that both are one commit (ADR 0023). Returned by run id.
+ * Quick calls have no side effects and belong to fast tools, in answers without a call that awaits a caller. A crash loses
+ * nothing: the provider still has the answer, and the calls may be repeated. All other calls, and late calls, go the
+ * ordinary way. So do calls of agents with tool rules, because later calls depend on earlier calls.
  */
 export async function tryQuickCalls(
   deps: FlowDeps,
@@ -82,8 +81,8 @@ export async function tryQuickCalls(
 }
 
 /**
- * The calls that are worth trying; enters the plans of their steps into `steps`. Schemas may make the
- * check of arguments long, and the lease is to be renewed meanwhile.
+ * Plans the calls worth trying, and adds the plans of their steps to `steps`.
+ * Yields between checks of arguments, which may take long, so that the lease is renewed.
  */
 async function planQuickCalls(
   deps: FlowDeps,
@@ -109,7 +108,7 @@ async function planQuickCalls(
     if (toolPolicy === undefined || toolPolicy.rules.length > 0) continue;
     const planned = planCalls(uses, toolPolicy, NO_TRAIL.history, validateArguments);
     for (const { tool, tool_name } of planned) if (tool?.kind !== 'module') quickTools.passOver(tool_name);
-    // Where a call is left to the ordinary way, the others may as well be.
+    // If one call goes the ordinary way, the others may as well.
     if (!planned.every(isDoneHere)) continue;
     const step = {
       definition_id,
@@ -130,7 +129,7 @@ async function planQuickCalls(
   return calls;
 }
 
-/** The first calls of tools that nobody knows yet. */
+/** Returns the first calls of unknown tools. */
 function probesOf({ quickTools }: FlowDeps, calls: readonly QuickCall[]): readonly QuickCall[] {
   return [...Map.groupBy(calls, ({ planned }) => planned.tool_name)].flatMap(([toolName, own]) => {
     const worth = quickTools.worthTrying(toolName);
@@ -138,7 +137,7 @@ function probesOf({ quickTools }: FlowDeps, calls: readonly QuickCall[]): readon
   });
 }
 
-/** Makes calls and keeps the replies that come before the signal; returns how long their results are together. */
+/** Makes calls and keeps the replies that arrive before the signal. Returns the total length of their results. */
 async function make(deps: FlowDeps, calls: readonly QuickCall[], signal: AbortSignal): Promise<number> {
   if (calls.length === 0) return 0;
   const { chunk_ms_max } = deps.quickTools;
@@ -147,9 +146,9 @@ async function make(deps: FlowDeps, calls: readonly QuickCall[], signal: AbortSi
     return { ...request, timeout_ms: Math.min(request.timeout_ms, chunk_ms_max) };
   });
   const byKey = new Map(calls.map((call) => [call.key, call]));
-  // Without a tool host all are left to the ordinary way, which says so.
+  // Without a tool host all calls go the ordinary way, which reports it.
   const replying = deps.tools.runCalls(requests, { signal }).catch(() => []);
-  // What comes too late still says how long such calls take.
+  // Late replies still tell the duration of such calls.
   void replying.then((replies) => {
     for (const reply of replies) {
       const call = byKey.get(reply.call_id);
@@ -179,12 +178,12 @@ function whenAborted(signal: AbortSignal): Promise<readonly ToolReply[]> {
   });
 }
 
-/** A call of the operator's code that may be made twice and that nobody has to be asked for. */
+/** Whether a call is operator's code that may be repeated and awaits no caller. */
 function isPlain(planned: PlannedCall): boolean {
   return planned.kind === 'module' && planned.awaits === null && !isJournalled({ planned });
 }
 
-/** A call that is carried out, or refused, in the commit of its answer. */
+/** Whether a call is carried out or refused in the commit of its answer. */
 function endsHere({ kind, awaits }: PlannedCall): boolean {
   return awaits === null && (kind === 'memory' || kind === 'finish' || kind === 'rejected');
 }

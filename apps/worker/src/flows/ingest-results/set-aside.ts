@@ -24,14 +24,15 @@ import type { HeldLease } from '../../leases/keeper.ts';
 import type { Line } from '../../provider/line-splitter.ts';
 import type { AppliedChunk } from './applied-chunk.ts';
 
-/** Characters of a line set aside that are kept: all of it, as a rule, for it was paid. */
+/** Characters kept of a line set aside: normally all, because it was paid. */
 const EXCERPT_CHARS = 4_000_000;
-/** Characters of the head of a line that is not to be read, in which the model is looked for. */
+/** Characters at the head of an unread line that are searched for the model. */
 const HEAD_CHARS = 1_000;
 
 /**
- * Ends the run of a line that cannot be applied, however often it is tried: puts the whole line aside and books what it
- * cost, unless it is not to be read again. A line whose step has its answer is refused as ever. `reason` is for the operator's log and goes nowhere else.
+ * Ends the run of a line that cannot be applied: sets the line aside and books its cost.
+ * The cost is unknown if the line must not be read again. A line of an answered step is refused as usual. `reason` goes
+ * only to the operator's log.
  */
 export async function setAside(
   deps: FlowDeps,
@@ -79,7 +80,7 @@ export async function setAside(
   return { applied: report === null ? 0 : 1, refused: 0, quarantined: 1, cut: false, alarms: [named_reason] };
 }
 
-/** What the line itself says of its cost. */
+/** Returns the bill in the line itself. */
 function toldBill(outcome: StepOutcome): QuarantinedLine['bill'] {
   const bill = billOfOutcome(outcome);
   if (bill === null) return null;

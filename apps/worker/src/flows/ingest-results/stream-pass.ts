@@ -12,27 +12,30 @@ import { ownCustomId, proveOwnership, type Ownership } from './prove-ownership.t
 /** One pass over the results of a provider batch. */
 export interface Pass extends AppliedChunk {
   /**
-   * `complete`: the stream ended by itself, and what it did not hold is not there. `cut`: within a line. `missing`: the
-   * provider does not know the batch. `archived`: it no longer keeps the results. `broken`: any other way.
+   * - `complete`: the stream ended, and lines that it did not hold do not exist.
+   * - `cut`: it ended within a line.
+   * - `missing`: the provider does not know the batch.
+   * - `archived`: the provider no longer keeps the results.
+   * - `broken`: any other way.
    */
   readonly end: 'complete' | 'cut' | 'missing' | 'archived' | 'broken';
   readonly reason: string;
   /** An operator should look. */
   readonly alarm: boolean;
-  /** The first alarm of its chunks, however it ended. */
+  /** The first alarm of the chunks, independent of the end of the pass. */
   readonly noticed: string | null;
   readonly foreign: boolean;
   readonly proven: boolean;
-  /** Milliseconds that the provider asked us to wait; null for none. */
+  /** Retry-after of the provider; null if none. Unit: milliseconds. */
   readonly retry_after_ms: number | null;
 }
 
-/** How a pass ended. */
+/** The end of a pass. */
 type End = Pick<Pass, 'end' | 'reason'> & Partial<Pick<Pass, 'alarm' | 'retry_after_ms'>>;
 
 /**
- * Streams results once: open → split → prove ownership → leave out steps that have their answer → apply. Chunks are
- * applied by {@link isolateCrashes}, some at a time.
+ * Streams results once: open → split → prove ownership → drop lines of answered steps → apply. Chunks are applied by {@link
+ * isolateCrashes}, some in parallel.
  */
 export async function streamPass(
   deps: FlowDeps,
@@ -41,8 +44,8 @@ export async function streamPass(
   isAdopted: boolean,
 ): Promise<Pass> {
   if (batch.crash_count > 0) await noteTried(deps.db, lease);
-  // A line that ended a worker may have been set aside since, and is not to be read again. Read first: once the stream is open,
-  // nothing may fail before it is iterated, which alone closes it.
+  // A line that crashed a worker may be set aside since, and must not be read again. Read before the stream opens: only
+  // iteration closes the stream, so nothing may fail in between.
   const open = batch.takeovers > 0 ? await readOpenIds(deps, batch) : null;
   const opened = await openResults(deps, batch, lease);
   const ownership = proveOwnership(batch, isAdopted);
@@ -57,7 +60,7 @@ export async function streamPass(
     if (due.length === 0) return;
     await deps.hooks?.('ingest.before_chunk');
     const chunk = await deps.chunkSlots.run(() => {
-      // It may have waited for its turn.
+      // The slot may have been waited for.
       lease.signal.throwIfAborted();
       return crashes.apply(due, due.length === lines.length);
     });
@@ -112,14 +115,17 @@ function endUnopened(opened: Exclude<ResultsOutcome, { readonly outcome: 'open' 
   }
 }
 
-/** A fault that is not in the lines gives none of them up: the results wait at the provider. Throws all other errors. */
+/**
+ * Returns the end of a pass for a fault outside the lines: no line is given up, and the provider keeps the results.
+ * Throws: all other errors.
+ */
 function endBroken(error: unknown): End {
   if (error instanceof ResultsInterrupted) return { end: 'broken', reason: error.message };
   if (judgeError(error) !== 'poison') throw error;
   return { end: 'broken', alarm: true, reason: error instanceof Error ? error.message : 'unknown' };
 }
 
-/** The pass with its end. The first alarm of its chunks leads the reason. */
+/** Builds the pass. The first alarm of its chunks leads the reason. */
 function passOf(applied: readonly AppliedChunk[], ownership: Ownership, end: End): Pass {
   const total = joinChunks(applied);
   const [noticed = null] = total.alarms;
@@ -131,13 +137,13 @@ function passOf(applied: readonly AppliedChunk[], ownership: Ownership, end: End
   return noticed === null ? pass : { ...pass, alarm: true, reason: `${noticed}; ${end.reason}` };
 }
 
-/** The custom ids of the requests that have no answer yet. */
+/** Reads the custom ids of requests without an answer. */
 async function readOpenIds(deps: FlowDeps, batch: ClaimedProviderBatch): Promise<ReadonlySet<string>> {
   const steps = await readOpenSteps(deps.db, batch.id, batch.request_count);
   return new Set(steps.map((key) => toCustomId(batch.nonce, key)));
 }
 
-/** Whether a line may change anything: all but those whose step has its answer. */
+/** Whether a line may change anything: true unless its step has its answer. */
 function isDue(batch: ClaimedProviderBatch, line: Line, open: ReadonlySet<string>): boolean {
   const named = ownCustomId(batch, line);
   return named === null || open.has(named);

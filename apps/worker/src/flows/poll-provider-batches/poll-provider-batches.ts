@@ -17,29 +17,29 @@ import { sentMsAgo } from '../../flow-parts/provider-time.ts';
 import { settleOpenSteps } from '../../flow-parts/results/settle-open-steps.ts';
 
 const FLOW = 'poll-provider-batches';
-/** Batches looked at in one go: as many as one page of the provider's list. */
+/** Batches per look: as many as one page of the provider's list. */
 const CLAIM_MAX = 1_000;
-/** Milliseconds after its expiry from which a batch that has not ended is something for an operator. */
+/** Time after its expiry from which a batch that has not ended alarms an operator. Unit: milliseconds. */
 const OVERDUE_MS = 3_600_000;
-/** Milliseconds after which an operator is told again that there is no answer. */
+/** Interval between alarms for a missing answer. Unit: milliseconds. */
 const TELL_AGAIN_MS = 3_600_000;
-/** Statuses of a refused key: asking again mends nothing. */
+/** Statuses of a refused key: a retry does not help. */
 const KEY_REFUSED: ReadonlySet<number | null> = new Set([401, 403]);
-/** Milliseconds between two looks at least. */
+/** Minimum interval between two looks. Unit: milliseconds. */
 const LOOK_INTERVAL_MS = 1_000;
-/** Up to this many are asked for one by one; more share a list. */
+/** Up to this many are retrieved one by one; more share a list. */
 const RETRIEVE_MAX = 3;
 
 /**
- * Looks at every submitted provider batch that is due: one `list` serves many. What the list does not show is asked
- * for by id. Those that have ended are due for ingest at once.
+ * Polls every due submitted provider batch; one `list` serves many. Batches absent from the list are retrieved by id. Ended
+ * batches are due for ingest at once.
  */
 export async function pollProviderBatches(deps: FlowDeps): Promise<FlowReport> {
   const { db, claimant, leases } = deps;
   const polls = await claimDuePolls(db, CLAIM_MAX, claimant);
   const { batches: claimed } = polls;
   if (claimed.length === 0) return { flow: FLOW, worked: false, ...untilNext(deps, polls.next_in_ms) };
-  // A look may take longer than a lease: the rows stay ours meanwhile, renewed by one statement for all.
+  // A look may take longer than a lease, so one statement renews the leases of all rows.
   const claims = claimed.map(
     ({ id, lease_epoch }) => ({ table: 'provider_batch', id, epoch: lease_epoch }) as const,
   );
@@ -59,8 +59,8 @@ async function pollClaimed(deps: FlowDeps, polls: ClaimedPolls): Promise<FlowRep
     const lease = { table: 'provider_batch', id: batch.id, epoch: batch.lease_epoch } as const;
     const silence = unanswered.get(batch.id);
     if (silence !== undefined) {
-      // The provider did not answer: no sign of anything. Ask again at the usual pace, or when it wishes; burn nothing. What it
-      // said before an outage counts no longer: that it knows nothing is believed when it says so all the time.
+      // No answer proves nothing: ask again at the usual interval or after retry-after, and count no failure. A "not found"
+      // from before an outage no longer counts: it must last without a break.
       const told = now.getTime() - toldAt(batch) <= TELL_AGAIN_MS;
       isNews ||= !told;
       polled.push({
@@ -73,7 +73,7 @@ async function pollClaimed(deps: FlowDeps, polls: ClaimedPolls): Promise<FlowRep
       continue;
     }
     const decision = decide(deps, batch, seen.get(batch.id) ?? null, now);
-    // An outage is over; what else a row says stands.
+    // An outage is over; other fields of the row stand.
     const heard = toldAt(batch) > 0 ? { error: null } : {};
     if (decision.kind === 'lost') gone.push(batch);
     else if (decision.kind === 'ended')
@@ -86,7 +86,7 @@ async function pollClaimed(deps: FlowDeps, polls: ClaimedPolls): Promise<FlowRep
   const ended = await inTransaction(db, (trx) => commitPolled(trx, polled));
   await hooks?.('poll.after_commit');
   await bell.ring(ended.map((id) => ({ kind: 'ingest', id })));
-  // What was adopted, and no line has proven, was not ours: that it is gone says nothing of what is.
+  // An adopted, unproven batch was not ours: that it is gone says nothing about ours.
   const doubts = gone.length === 0 ? [] : await readOpenDoubts(db);
   const isDoubted = ({ id }: ClaimedProviderBatch): boolean =>
     doubts.some((doubt) => doubt.provider_batch_id === id);
@@ -103,7 +103,7 @@ async function pollClaimed(deps: FlowDeps, polls: ClaimedPolls): Promise<FlowRep
   );
   const alarm =
     lost.length > 0
-      ? 'the provider does not know a batch any more'
+      ? 'the provider no longer knows a batch'
       : overdue.length > 0
         ? 'a batch has not ended an hour after its expiry'
         : null;
@@ -114,7 +114,7 @@ async function pollClaimed(deps: FlowDeps, polls: ClaimedPolls): Promise<FlowRep
     (least, ms) => (ms === null || (least !== null && least <= ms) ? least : ms),
     null,
   );
-  // A full claim may have left some behind; fewer means that nobody else is due.
+  // A full claim may have left rows behind; a smaller claim proves that no other row is due.
   return {
     flow: FLOW,
     worked: claimed.length === CLAIM_MAX,
@@ -148,13 +148,16 @@ async function pollClaimed(deps: FlowDeps, polls: ClaimedPolls): Promise<FlowRep
   };
 }
 
-/** When an operator was last told that there is no answer for the batch, in milliseconds since the epoch; 0 for never. */
+/** Returns the time of the last alarm for a missing answer. Unit: milliseconds since the epoch; 0: never. */
 function toldAt({ error }: ClaimedProviderBatch): number {
   const at = isJsonObject(error) ? error['told_at'] : undefined;
   return typeof at === 'string' ? Date.parse(at) : 0;
 }
 
-/** When the next batch is due: nobody rings for that. Not at once, so that neighbours share a look. */
+/**
+ * Returns the delay until the next batch is due, because no signal announces it. At least the minimum interval, so that
+ * neighbours share a look.
+ */
 function untilNext({ settings }: FlowDeps, nextMs: number | null): Pick<FlowReport, 'again_in_ms'> {
   const least = Math.max(1, Math.min(LOOK_INTERVAL_MS, settings.poll.poll_interval_ms));
   return nextMs === null ? {} : { again_in_ms: Math.max(least, Math.ceil(nextMs)) };
@@ -176,7 +179,7 @@ function decide(
 
 interface Looked {
   readonly seen: ReadonlyMap<string, RemoteBatch>;
-  /** Ids of rows for which the provider gave no answer at all, each with what came instead. */
+  /** Ids of rows without an answer of the provider, each with the failure. */
   readonly unanswered: ReadonlyMap<string, Unavailable>;
   readonly calls: number;
 }
@@ -217,8 +220,8 @@ async function look(deps: FlowDeps, claimed: readonly ClaimedProviderBatch[]): P
 }
 
 /**
- * The provider has not known the batch for longer than any lag: its steps are sent again, each within its attempts, and
- * the hunt for orphans looks out for it.
+ * Gives up a batch that the provider has not found for longer than any lag. Its steps are sent again within their attempts,
+ * and the hunt for orphans watches for it.
  */
 async function giveUp(deps: FlowDeps, batch: ClaimedProviderBatch): Promise<void> {
   const claim = { table: 'provider_batch', id: batch.id, epoch: batch.lease_epoch } as const;

@@ -16,14 +16,19 @@ import type { FlowDeps, FlowReport } from '../../flow-parts/deps.ts';
 import { newNonce } from '../../flow-parts/nonce.ts';
 
 const FLOW = 'reconcile-submission';
-/** Milliseconds of doubt from which an operator should hear of it: lists may be incomplete, or a twin may stand in the way. */
+/**
+ * Duration of a doubt from which an operator is alarmed: lists may be incomplete, or a twin may block it. Unit:
+ * milliseconds.
+ */
 const LONG_DOUBT_MS = 2 * 3_600_000;
 
 /**
- * Finds out what became of a create that nobody answered for. A `submitting` row whose lease ran out is `unknown`;
- * an `unknown` one is looked for, after the quarantine, in the provider's list: adopted when it is there, sent again
- * under a new nonce when enough complete lists do not have it. The quarantine begins anew where the doubt does: the end of a
- * lease may have been a jump of the database's clock, and the create may be on its way still.
+ * Resolves a create without an answer.
+ * - A `submitting` row with an expired lease becomes `unknown`.
+ * - An `unknown` row is searched in the provider's list after the quarantine. If it is found, it is adopted. If enough
+ *   complete lists lack it, it is sent again under a new nonce.
+ * The quarantine restarts with the doubt: a lease may have expired by a jump of the database's clock while the create is
+ * still on its way.
  */
 export async function reconcileSubmission(deps: FlowDeps): Promise<FlowReport> {
   const { db, claimant } = deps;
@@ -71,10 +76,10 @@ async function search(
   const listed = await provider.listBatches({
     createdAfter: new Date(submission.sent_at.getTime() - settings.reconcile.clock_margin_ms),
   });
-  // A send time by the database's clock cannot be compared with the provider's time.
+  // A send time of the database's clock cannot be compared with the provider's time.
   const list = { complete: listed.complete, now: batch.provider_sent_at === null ? null : listed.now };
   await hooks?.('reconcile.after_list');
-  // Before the ids that are known: a submission that settles in between is then known, and no rival.
+  // Read before the known ids: a submission that settles in between is then known, and no rival.
   const others = (await readOpenDoubts(db)).filter((other) => other.provider_batch_id !== batch.id);
   const known = await readKnownProviderIds(
     db,

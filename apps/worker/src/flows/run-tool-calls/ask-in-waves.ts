@@ -11,24 +11,27 @@ import type { HeldLease } from '../../leases/keeper.ts';
 import type { FlowDeps, ToolReply } from '../../flow-parts/deps.ts';
 import { isJournalled, NOT_MADE, requestOf, resultToKeep, type Call } from '../../flow-parts/calls/call.ts';
 
-/** Journalled calls that are under way at a time: so many are in doubt after a crash, at most. */
+/** Journalled calls in progress at a time: the maximum in doubt after a crash. */
 export const WAVE_CALLS = 64;
 
-/** Milliseconds before replies that could not be kept are tried again, at first and at most, and for how long they are. */
+/**
+ * First and maximum pause before unsaved replies are written again, and the total time of the retries. Unit: milliseconds.
+ */
 const KEEP_PAUSE_MS = 100;
 const KEEP_PAUSE_MS_MAX = 2_000;
 const KEEP_FOR_MS = 30_000;
 
-/** The replies that this process has, by key of the call, and which of them are on the rows of their calls. */
+/** Replies of this process by call key, and the keys of replies already on their rows. */
 export interface CallReplies {
   readonly replies: Map<string, ToolReply>;
   readonly kept: Set<string>;
 }
 
 /**
- * Has calls made and takes the replies into the hand. Calls with side effects go in waves: each is journalled just
- * before it is asked for, after the replies of the wave before it were kept. Calls without go with the first. Ends
- * early when the lease's signal fires; what is in hand then is for the caller to keep.
+ * Makes calls and collects their replies.
+ * Calls with side effects go in waves: each wave is journalled just before it is sent, after the replies of the last wave
+ * were stored. Other calls go with the first wave. Ends early when the lease's signal fires; the caller then stores the
+ * collected replies.
  */
 export async function askInWaves(
   deps: FlowDeps,
@@ -50,7 +53,7 @@ export async function askInWaves(
   }
 }
 
-/** Journals a wave and returns the calls to be made. Those of a batch that was cancelled meanwhile are answered here. */
+/** Journals a wave and returns the calls to make. Calls of a batch cancelled meanwhile are answered here. */
 async function begin(
   { db, hooks }: FlowDeps,
   lease: HeldLease,
@@ -78,9 +81,9 @@ async function begin(
 }
 
 /**
- * Writes the replies in hand to the rows of their calls, under the epoch of the lease: once the signal has fired, too,
- * as long as nobody has taken the chunk over. `cutOff`: the calls that came to no end are left to whoever takes the chunk
- * next. Returns the calls whose result cannot be stored.
+ * Stores collected replies on the rows of their calls, under the lease's epoch.
+ * Works after the signal fired too, as long as no other worker took the chunk over. `cutOff`: unfinished calls are left to
+ * the next worker. Returns the calls whose result cannot be stored.
  */
 export async function keepReplies(
   deps: FlowDeps,
@@ -98,9 +101,9 @@ export async function keepReplies(
 }
 
 /**
- * As {@link keepReplies}, by a worker that has to let go of the chunk because something failed: the calls that came to no end
- * are left to the next one. While the database is away it is tried again, for half a minute at most, also when the lease is no
- * longer trusted for that: the database says whose it is. Once the worker lets go of everything it is tried one last time.
+ * Stores replies like {@link keepReplies}, for a worker that gives up the chunk after a failure.
+ * Unfinished calls are left to the next worker. While the database is away it retries for at most half a minute, even with
+ * an expired lease: the database decides the owner. At shutdown it tries once more.
  */
 export async function keepBeforeLeaving(
   deps: FlowDeps,
@@ -121,7 +124,7 @@ export async function keepBeforeLeaving(
   }
 }
 
-/** Waits for so long, or until the signal fires; by the global timer, which is the one that simulated workers are lent. */
+/** Waits for a time, or until the signal fires. Uses the global timer, which the simulation replaces. */
 function pause(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const end = (): void => {
@@ -178,7 +181,7 @@ async function ask(
       replies.set(reply.call_id, reply);
     }
   } catch (cause) {
-    // No fault of a call, which would be a reply: the chunk waits until there is a tool host again.
+    // Not a fault of a call, which would be a reply: the chunk waits for a tool host.
     const { outcomes = [] } = cause as { readonly outcomes?: readonly ToolReply[] };
     for (const reply of outcomes) replies.set(reply.call_id, reply);
     throw new NightshiftError('tool_host_unavailable', 'The tool host does not take calls.', { cause });
@@ -194,7 +197,7 @@ function notMade(key: string): ToolReply {
   return { call_id: key, status: 'failed', result: NOT_MADE, duration_ms: 0, started: false };
 }
 
-/** Stands for a reply that never came, which no tool host should do. The call may have happened. */
+/** Stands for a reply that never came, a fault of the tool host. The call may have happened. */
 function unanswered(key: string): ToolReply {
   const result = 'The tool host did not answer this call.';
   return { call_id: key, status: 'crashed', result, duration_ms: 0, started: true };

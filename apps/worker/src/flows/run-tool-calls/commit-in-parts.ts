@@ -18,16 +18,16 @@ import type { FlowDeps } from '../../flow-parts/deps.ts';
 import type { CallReplies } from './ask-in-waves.ts';
 import { callsIn, isBuiltInCall, settledBy, type Call } from '../../flow-parts/calls/call.ts';
 
-/** What became of the runs of a chunk. */
+/** Result of committing the runs of a chunk. */
 export interface PartsCommitted {
   readonly report: CommitReport;
-  /** Runs whose results cannot be stored, even alone. They are still in the chunk. */
+  /** Runs whose results cannot be stored even alone. They are still in the chunk. */
   readonly left: readonly string[];
-  /** Why, if any are left. */
+  /** The reason if any are left. */
   readonly reason: string | null;
 }
 
-/** Two commits as one. */
+/** Joins the reports of two commits. */
 export function joinReports(one: CommitReport, other: CommitReport): CommitReport {
   return {
     ready: one.ready || other.ready,
@@ -38,8 +38,9 @@ export function joinReports(one: CommitReport, other: CommitReport): CommitRepor
 }
 
 /**
- * Sends runs of a chunk on with the results in hand. When that fails for a reason in the rows, or takes too long, the same results are
- * committed by halves, until the runs that are the cause are alone: no call is made again because of a neighbour.
+ * Commits the results of runs and sends the runs on.
+ * On a failure by the rows or a timeout, the same results are committed by halves until the failing runs are alone. No call
+ * is repeated because of a neighbour.
  */
 export async function commitInParts(
   deps: FlowDeps,
@@ -101,7 +102,7 @@ export async function commitInParts(
   }
 }
 
-/** Ends a run of the chunk as poison, its calls answered with errors; the rows keep what is known of each call. */
+/** Ends a run of the chunk as poison and answers its calls with errors. The rows keep the known outcome of each call. */
 export async function commitPoisoned(
   deps: FlowDeps,
   chunk: ClaimedRunChunk,
@@ -121,12 +122,12 @@ export async function commitPoisoned(
   });
 }
 
-/** A call with how it ended; calls of built-in tools are still open. */
+/** Returns a call with its outcome; built-in calls are still open. */
 function stepCallOf(call: Call, { replies }: CallReplies): StepCall {
   const { planned, known } = call;
   if (known !== null) return { planned, ...known };
   if (isBuiltInCall(call)) return { planned, outcome: null };
   const reply = replies.get(call.key);
-  if (reply === undefined) throw new Error(`Call ${call.key} was not asked for.`);
+  if (reply === undefined) throw new Error(`Call ${call.key} was not sent to the tool host.`);
   return { planned, ...settledBy(call, reply), duration_ms: Math.round(reply.duration_ms) };
 }

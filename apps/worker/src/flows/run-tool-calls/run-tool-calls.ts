@@ -23,23 +23,24 @@ import { commitInParts, commitPoisoned, joinReports } from './commit-in-parts.ts
 
 const FLOW = 'run-tool-calls';
 
-/** Characters that the results in hand may come to by the limits of their tools: a thousand results of the default length. */
+/** Maximum characters of collected results, by the limits of their tools: a thousand results of the default length. */
 const HAND_CHARS_MAX = 50_000_000;
 
-/** Workers that end with a chunk in their hands before it counts as their end's cause. */
+/** Workers that crash over a chunk before the chunk counts as the cause. */
 const TAKEOVERS_MAX = 3;
 
-/** Failures of a run that is alone in its chunk before it ends. */
+/** Failures of a run alone in its chunk before it ends. */
 const POISON_FAILURES = 3;
 
 /**
  * Carries out the calls of one chunk of runs and sends each run on with all its results in one message.
- *
- * Calls with side effects are journalled as begun just before they run. After a crash, a call that must not run twice is
- * `unknown`, is never run again, and the model is told so; others run again under the same idempotency key. A worker
- * that has to let go of the chunk keeps the results that it has on the rows of the calls, for whoever takes it next; where the
- * database is away, as soon as it answers, if that is within half a minute. Where tools may answer at length a chunk is done in
- * portions, so that results never fill the memory. Calls of a batch that is being cancelled are not made.
+ * - Calls with side effects are journalled just before they run.
+ * - After a crash, a call that must run once is `unknown`: it is never repeated, and the model is told. Others run again
+ *   under the same idempotency key.
+ * - A worker that gives up the chunk stores its results on the rows for the next worker. While the database is away it
+ *   retries for half a minute.
+ * - A chunk with long results is done in portions, to limit memory.
+ * - Calls of a batch being cancelled are not made.
  */
 export async function runToolCalls(deps: FlowDeps): Promise<FlowReport> {
   const { db, claimant } = deps;
@@ -48,7 +49,7 @@ export async function runToolCalls(deps: FlowDeps): Promise<FlowReport> {
   const claim = { table: 'run_chunk', id: chunk.id, epoch: chunk.lease_epoch } as const;
   return withLease(deps.leases, claim, async (lease) => {
     if (chunk.takeovers >= TAKEOVERS_MAX) {
-      return putAside(deps, chunk, lease, `${chunk.takeovers} workers ended while they had it`);
+      return putAside(deps, chunk, lease, `${chunk.takeovers} workers crashed while they held it`);
     }
     try {
       return await carryOutChunk(deps, chunk, lease);
@@ -67,13 +68,16 @@ async function carryOutChunk(deps: FlowDeps, chunk: ClaimedRunChunk, lease: Held
   try {
     return await carryOutPortions(deps, chunk, lease, { planned, open, hand });
   } catch (error) {
-    // What has been done is kept whatever went wrong; if that fails too, the first error is the one to tell.
+    // Finished work is always stored. If that fails too, the first error is reported.
     await keepBeforeLeaving(deps, lease, open, hand).catch(() => undefined);
     throw error;
   }
 }
 
-/** `open`: takes the calls that are asked for, whose replies are in the hand until they are stored. */
+/**
+ * Carries out the chunk in portions. `open`: collects the calls sent to the tool host, whose replies stay in `hand` until
+ * stored.
+ */
 async function carryOutPortions(
   deps: FlowDeps,
   chunk: ClaimedRunChunk,
@@ -97,7 +101,7 @@ async function carryOutPortions(
   let left: readonly string[] = [];
   let reason: string | null = null;
   for (const part of portionsOf(chunk.run_ids, planned)) {
-    // What waited for other portions is read again: it may have been cancelled meanwhile.
+    // Later portions are read again: their batch may be cancelled meanwhile.
     const calls = part.length === chunk.run_ids.length ? planned : await readCalls(deps, part);
     const asked = calls.filter(isOpen);
     open.push(...asked);
@@ -140,8 +144,8 @@ async function carryOutPortions(
 }
 
 /**
- * The calls of those of the runs that are acting, with what is known of each. Schemas may make the check of arguments long, and
- * the lease is to be renewed meanwhile.
+ * Reads the calls of acting runs, with the known outcome of each.
+ * Yields between checks of arguments, which may take long, so that the lease is renewed.
  */
 async function readCalls({ db, definitions }: FlowDeps, runIds: readonly string[]): Promise<readonly Call[]> {
   const acting = await readActingRuns(db, runIds);
@@ -158,14 +162,14 @@ async function readCalls({ db, definitions }: FlowDeps, runIds: readonly string[
   return calls;
 }
 
-/** Whether the call is for the tool host. */
+/** Whether the call goes to the tool host. */
 function isOpen(call: Call): boolean {
   return call.known === null && !isBuiltInCall(call);
 }
 
 /**
- * The runs of a chunk in portions, in order, each as many as may have their results in hand together; at least one. A run
- * without open calls goes with its neighbours.
+ * Splits the runs of a chunk into ordered portions whose results fit in memory; at least one portion. A run without open
+ * calls goes with its neighbours.
  */
 function portionsOf(runIds: readonly string[], calls: readonly Call[]): readonly (readonly string[])[] {
   const openOf = Map.groupBy(calls.filter(isOpen), (call) => call.run.run_id);
@@ -187,9 +191,9 @@ function portionsOf(runIds: readonly string[], calls: readonly Call[]): readonly
 }
 
 /**
- * Deals with runs whose results could not be stored. Their replies are kept call by call, and the chunk, in which they
- * are alone now, is tried again later without a call being made. A run ends as poison when even that fails, or when it
- * was alone often enough.
+ * Handles runs whose results could not be stored.
+ * Their replies are stored call by call, and the chunk, which holds only them now, is retried later without calls. A run
+ * ends as poison if that fails too, or after enough failures alone.
  */
 async function settleLeft(
   deps: FlowDeps,
@@ -208,7 +212,7 @@ async function settleLeft(
   const ending = lastTry ? left : new Set(lost.map((call) => call.run.run_id));
   let ended = NOTHING_COMMITTED;
   if (ending.size > 0) {
-    // Read again: the rows say by now what is known of each call.
+    // Read again: the rows now hold the known outcome of each call.
     for (const run of await readActingRuns(deps.db, [...ending])) {
       ended = joinReports(ended, await commitPoisoned(deps, chunk, lease, [run], [run.run_id]));
     }
@@ -218,8 +222,8 @@ async function settleLeft(
 }
 
 /**
- * Deals with a chunk that cannot even be read or journalled, or that ends whoever works on it: it comes back in halves, and a
- * run that is alone and fails again ends, its calls answered with errors.
+ * Handles a chunk that cannot be read or journalled, or that crashes its workers. It comes back in halves. A run that fails
+ * alone again ends, and its calls are answered with errors.
  */
 async function putAside(
   deps: FlowDeps,

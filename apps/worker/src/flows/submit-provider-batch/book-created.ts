@@ -12,7 +12,7 @@ import type { RemoteBatch } from '../../provider/port.ts';
 import type { FlowDeps } from '../../flow-parts/deps.ts';
 import { newNonce } from '../../flow-parts/nonce.ts';
 
-/** How a created batch was booked. */
+/** The booking of a created batch. */
 export interface BookedCreate {
   readonly outcome: 'submitted' | 'submitted late' | 'orphan';
   readonly provider_id?: string;
@@ -21,9 +21,9 @@ export interface BookedCreate {
 }
 
 /**
- * Books a created provider batch. If the lease was lost meanwhile, the answer still identifies the submission: the submission
- * takes the batch, or, if it was sent anew by then, the batch is cancelled and booked as an orphan. The hunt books an orphan
- * whose cancel was not heard.
+ * Books a created provider batch.
+ * After a lost lease the answer still identifies the submission: the submission takes the batch. If it was sent again by
+ * then, the batch is cancelled and booked as an orphan. The hunt books an orphan whose cancel got no answer.
  */
 export async function bookCreated(
   deps: FlowDeps,
@@ -48,14 +48,14 @@ export async function bookCreated(
     await bell.ring([{ kind: 'poll', id: batch.id }]);
     return { outcome: 'submitted late', provider_id };
   }
-  const reason = 'its create was answered after it had been sent anew';
-  // The hunt passes over a booked batch: it is booked here only once the provider has heard the cancel.
+  const reason = 'its create was answered after a resend';
+  // The hunt skips booked batches: this one is booked only after the provider took the cancel.
   const cancelled = await provider.cancelBatch(provider_id);
   if (cancelled.outcome === 'unavailable')
     return {
       outcome: 'orphan',
       provider_id,
-      reason: `${reason}; its cancel was not heard: ${cancelled.reason}`,
+      reason: `${reason}; its cancel got no answer: ${cancelled.reason}`,
       alarm: true,
     };
   const detail = { reason, of: provider_batch_id, nonce, proven: true };

@@ -22,16 +22,16 @@ import { openPageSizes, type PageSizes } from '../../flow-parts/requests/page-si
 import { readRequests } from '../../flow-parts/requests/read-requests.ts';
 import { createUtf8Blocks } from './utf8-blocks.ts';
 
-/** What encoding found besides the requests that are in the file. */
+/** Results of encoding, besides the file. */
 export interface Encoding {
-  /** Steps that are not to be sent, each with the end of its run. */
+  /** Steps that are not sent, each with the end of its run. */
   readonly unsendable: readonly UnsendableRequest[];
   readonly token_samples: readonly TokenSample[];
-  /** Whose requests are in the file. */
+  /** Batches with requests in the file. */
   readonly batch_ids: readonly string[];
 }
 
-/** Encodes requests in order until all are in or the next would not fit into the file. */
+/** Encodes requests in order until all are in the file or the next does not fit. */
 export async function encodeRequests(
   deps: FlowDeps,
   batch: ClaimedProviderBatch,
@@ -76,7 +76,9 @@ interface EncodingPass {
   readonly sizes: PageSizes;
 }
 
-/** Appends requests while they fit; false at the first that does not (one alone always goes: the provider judges it). */
+/**
+ * Appends requests while they fit; false at the first that does not. A single request always fits: the provider judges it.
+ */
 async function appendPage(
   deps: FlowDeps,
   pass: EncodingPass,
@@ -93,7 +95,7 @@ async function appendPage(
   if (tight.length > 0) {
     const out = await fitRequests(deps, batch.id, lease, tight, calibrations);
     pass.unsendable.push(...out);
-    // Some are now shorter, or ask for a summary.
+    // Some requests are now shorter, or ask for a summary.
     const ends = new Set(out.map(({ key }) => key.run_id));
     const fitted = await readRequests(deps, deps.db, batch.id, range.from, range.to);
     const kept = new Set(encoded.map(({ request }) => request.run_id));
@@ -104,7 +106,7 @@ async function appendPage(
     );
   }
   for (const each of encoded) {
-    // Whole chunks were sealed, so there may be more than were asked for, and more than the provider takes.
+    // Whole chunks were sealed, so there may be more requests than asked for, and more than the provider takes.
     if (file.count >= BATCH_REQUESTS_MAX) return false;
     if (file.count > 0 && file.bytesWith(each.body.length) > deps.settings.body_bytes_max) return false;
     await file.append(each.body);
@@ -114,7 +116,7 @@ async function appendPage(
   return true;
 }
 
-/** Those of the page that can be built; the others are poison. */
+/** Encodes the requests of a page. Requests that cannot be built are added to `unsendable`. */
 async function encodePage(
   deps: FlowDeps,
   { batch, unsendable }: EncodingPass,

@@ -51,25 +51,28 @@ import { settleSteps } from '../../flow-parts/results/settle-open-steps.ts';
 import { jitterDelay, TRIES_ALONE_MAX } from '../../flow-parts/alone.ts';
 
 const FLOW = 'submit-provider-batch';
-/** When to try again while another worker sends under the credential. */
+/** Delay while another worker sends under the credential. Unit: milliseconds. */
 const CREDENTIAL_WAIT_MS = 500;
-/** A credential that rests longer is asked for again after so long: it may be let send again before. */
+/** Maximum delay for a paused credential: the pause may end earlier. Unit: milliseconds. */
 const PAUSE_WAIT_MS_MAX = 60_000;
-/** What a lease must outlast a create by. */
+/** Minimum lease time left after a create. Unit: milliseconds. */
 const LEASE_MARGIN_MS = 5_000;
-/** When to look again whether the clocks have come together. */
+/** Delay before clocks that are apart are compared again. Unit: milliseconds. */
 const CLOCK_REST_MS = 30_000;
-/** What encoding may take: runs with less time than that are not encoded twice for nothing. */
+/** Allowance for encoding: runs with less time left are not encoded a second time. Unit: milliseconds. */
 const ENCODE_MS = 60_000;
 
 /**
  * Sends one `building` provider batch: one create at a time per credential, at most one payment per intent.
+ * 1. claim batch
+ * 2. take back steps whose batch no longer runs or whose run is past its deadline
+ * 3. claim credential, compare the clocks, encode to a file
+ * 4. write ahead, if all may still be sent: from here on a pause, halt, cancel or deadline is too late
+ * 5. check that both leases outlast the create
+ * 6. POST, once
+ * 7. commit the outcome
  *
- * 1. claim batch   2. take back steps whose batch no longer runs or whose run is past its deadline   3. claim credential, compare
- * the clocks, encode to a file   4. write ahead, if all may still be sent: from here on a pause, halt, cancel or deadline is too late   5. check that both leases outlast the create   6. POST, once   7. commit what is known
- *
- * A request that ends every worker which encodes it is alone after a few rounds, as one that the provider refuses, and its
- * run ends.
+ * A request that crashes its workers, or that the provider refuses, is isolated by splitting, and its run ends.
  */
 export async function submitProviderBatch(deps: FlowDeps): Promise<FlowReport> {
   const { db, claimant, leases } = deps;
@@ -78,7 +81,7 @@ export async function submitProviderBatch(deps: FlowDeps): Promise<FlowReport> {
     return { flow: FLOW, worked: false, ...(next_in_ms === null ? {} : { again_in_ms: next_in_ms }) };
   const claim = { table: 'provider_batch', id: batch.id, epoch: batch.lease_epoch } as const;
   return withLease(leases, claim, async (lease) => {
-    // Before the credential is asked for, which may rest for hours: a cancel must not wait for it.
+    // Before the credential, which may be paused for hours: a cancel must not wait for it.
     const requests = await takeBackUnsendable(deps, batch, lease);
     if (requests === 0)
       return { flow: FLOW, worked: true, provider_batch_id: batch.id, outcome: 'withdrawn' };
@@ -100,7 +103,7 @@ export async function submitProviderBatch(deps: FlowDeps): Promise<FlowReport> {
       await giveBack(UNUSED).catch(() => undefined);
       throw error;
     });
-    // It is owed where that fails, and what was done is done.
+    // A failed release is retried later, and the send is already committed.
     await giveBack(sent.verdict).catch(() => undefined);
     return sent.flow;
   });
@@ -109,8 +112,8 @@ export async function submitProviderBatch(deps: FlowDeps): Promise<FlowReport> {
 const UNUSED: CredentialVerdict = { kind: 'unused' };
 
 /**
- * Puts a batch off that may not be sent under its credential now: out of the way of those behind it, whose steps may have to be
- * taken back. Returns for how long the credential rests.
+ * Postpones a batch whose credential cannot be used now, so that batches behind it are reached and can be taken back.
+ * Returns the milliseconds of the pause.
  */
 async function putOff(trx: Tx, batch: ClaimedProviderBatch, lease: HeldLease): Promise<number> {
   const restMs = await lockPauseMs(trx, batch.credential, PAUSE_WAIT_MS_MAX);
@@ -118,7 +121,7 @@ async function putOff(trx: Tx, batch: ClaimedProviderBatch, lease: HeldLease): P
   return restMs;
 }
 
-/** Takes back steps that must not be sent any more; returns how many requests stay. */
+/** Takes back steps that must not be sent; returns the number of requests left. */
 async function takeBackUnsendable(
   deps: FlowDeps,
   batch: ClaimedProviderBatch,
@@ -128,7 +131,7 @@ async function takeBackUnsendable(
   return inTransaction(deps.db, (trx) => commitUnsealed(trx, lease, batch.request_count));
 }
 
-/** Halves a batch that workers did not outlive. */
+/** Halves a batch that crashed workers. */
 async function halve(
   deps: FlowDeps,
   batch: ClaimedProviderBatch,
@@ -140,7 +143,7 @@ async function halve(
     commitSplit(trx, lease, 'building', Math.ceil(requests / 2), later, newNonce()),
   );
   await deps.bell.ring([{ kind: 'submit', id: batch.id }]);
-  const reason = `${batch.crash_count} workers ended while they had it`;
+  const reason = `${batch.crash_count} workers crashed while they held it`;
   return {
     flow: FLOW,
     worked: true,
@@ -152,7 +155,7 @@ async function halve(
   };
 }
 
-/** The one request of a batch, where three workers ended that had noted it before they tried it; noted now, where not. */
+/** Returns the single request of a batch if three workers crashed over it alone; else notes this attempt. */
 async function deadlyRequest(
   deps: FlowDeps,
   batch: ClaimedProviderBatch,
@@ -160,7 +163,7 @@ async function deadlyRequest(
 ): Promise<readonly UnsendableRequest[]> {
   const tries = await noteSuspect(deps.db, lease, batch, batch.nonce);
   if (tries <= TRIES_ALONE_MAX) return [];
-  const reason = `${tries - 1} workers ended while they had it alone`;
+  const reason = `${tries - 1} workers crashed while they held it alone`;
   const outcome = { kind: 'poison', bill: null } as const;
   return (await readOpenSteps(deps.db, batch.id, 1)).map((key) => ({ key, outcome, reason }));
 }
@@ -205,14 +208,14 @@ async function sendClaimed(
       requests = await inTransaction(db, (trx) => commitUnsealed(trx, lease, body.count));
       await deps.bell.ring([{ kind: 'compose', id: '*' }]);
       if (requests !== body.count) {
-        // A batch was halted between the two looks: what is encoded no longer stands. Begin again.
+        // A batch was halted between the two reads, so the encoded body is stale. Begin again.
         await leases.release(lease, 0);
         return { flow: { ...report, outcome: 'changed' }, verdict: UNUSED };
       }
     }
     await hooks?.('submit.after_encode');
 
-    // The leases must cover the whole create: nobody may call this batch unknown, or send another, while it is on its way.
+    // The leases must cover the whole create, so that no other worker marks this batch unknown or sends another meanwhile.
     const both = [sealed.credential, lease];
     for (const each of both) await leases.extend(each, settings.create_timeout_ms + 2 * LEASE_MARGIN_MS);
     const startedAt = await writeAhead(deps, batch, lease, sealed.credential, {
@@ -232,9 +235,9 @@ async function sendClaimed(
     await hooks?.('submit.after_write_ahead');
     const blob = await body.blob();
     await hooks?.('submit.before_post');
-    // No second extension: whoever looks for a batch in doubt looks from the time of the write-ahead on.
+    // No second extension: a search for a batch in doubt starts at the time of the write-ahead.
     if (both.some((each) => leases.remainingMs(each) < settings.create_timeout_ms + LEASE_MARGIN_MS)) {
-      // Nothing was sent, and only this worker could have: back, if the row is still ours.
+      // Nothing was sent, and only this worker could have: the row goes back if it is still ours.
       await inTransaction(db, (trx) => commitRefused(trx, lease, { reason: 'paused before the send' }, 0));
       return { flow: { ...report, outcome: 'not sent' }, verdict: UNUSED };
     }
@@ -253,8 +256,8 @@ async function sendClaimed(
 }
 
 /**
- * Looks whether a search could find the batch by the provider's clock. Where the clocks are too far apart the batch is put off, and
- * `rest` is what the credential does until they have come together.
+ * Compares the clocks: a search must be able to find the batch by the provider's clock. If they are too far apart, the
+ * batch is put off, and `rest` is the pause of the credential.
  */
 async function checkClocks(
   deps: FlowDeps,
@@ -266,13 +269,16 @@ async function checkClocks(
   const told = tellOffset(offset);
   if (offset.verdict !== 'stop') return { told, rest: null };
   await inTransaction(deps.db, (trx) => commitPutOff(trx, lease, CLOCK_REST_MS));
-  // A clock of this machine may have been set: what the provider tells from now on counts.
+  // This machine's clock may have been set: only times of the provider from now on count.
   await deps.provider.clock.refresh();
   const rest = { kind: 'rests', pause_ms: CLOCK_REST_MS, reason: PAUSE_REASONS.clocks_apart } as const;
   return { told, rest };
 }
 
-/** Writes ahead that the body goes out, unless a halt, rest or cancel has come while it was encoded. Returns the database's time. */
+/**
+ * Writes ahead that the body is sent, unless a halt, pause or cancel came while it was encoded. Returns the database's
+ * time.
+ */
 async function writeAhead(
   deps: FlowDeps,
   batch: ClaimedProviderBatch,
@@ -281,7 +287,7 @@ async function writeAhead(
   body: Parameters<typeof commitWriteAhead>[2] & { readonly batch_ids: readonly string[] },
 ): Promise<Date | 'put off' | 'changed'> {
   return inTransaction(deps.db, async (trx) => {
-    // Encoding takes its time: a halt that came meanwhile must not be overtaken by the send, nor a cancel that was acknowledged.
+    // Encoding takes time: the send must not overtake a halt or an acknowledged cancel that came meanwhile.
     if (!(await lockUsable(trx, credential))) {
       await putOff(trx, batch, lease);
       return 'put off';
@@ -291,7 +297,7 @@ async function writeAhead(
   });
 }
 
-/** Ends the runs of requests that are not to be sent, and takes those out; the rest of the batch begins again. */
+/** Ends the runs of unsendable requests and takes these out; the rest of the batch begins again. */
 async function takeOut(
   deps: FlowDeps,
   lease: HeldLease,
@@ -306,7 +312,7 @@ async function takeOut(
   const unfit = unsendable.filter(({ outcome }) => outcome.kind === 'unfit');
   const poison = unsendable.filter(({ outcome }) => outcome.kind === 'poison');
   for (const chunk of chunksOf(unfit, deps.settings.chunk_lines)) await settleSteps(deps, lease, chunk);
-  // One by one: nobody knows what else is wrong with them.
+  // One by one: further faults of them are unknown.
   for (const each of poison) await settleSteps(deps, lease, [each]);
   await inTransaction(deps.db, (trx) => commitUnsealed(trx, lease, requests));
   await deps.leases.release(lease, 0);
@@ -381,13 +387,13 @@ async function commitOutcome(
       };
       const open = await readOpenSteps(db, batch.id, sent.requests);
       const settled = open.map((key) => ({ key, outcome: refused }));
-      // In one commit: a submission in doubt that has no open step would take another's batch for its own, unproven.
+      // In one commit: a submission in doubt without an open step would adopt another's batch unproven.
       await settleSteps(deps, lease, settled, (trx) => commitRejected(trx, lease, 'submitting', error));
       return { outcome: 'rejected', verdict: refusalVerdict(what), message };
     }
     case 'wait': {
       const isBad = what === 'bad_request';
-      // Behind whatever looks again while the credential rests: due with its end, it alone would be tried each time.
+      // Due after the flows that look again when the pause ends; else this batch alone would be tried each time.
       const delayMs = decision.delay_ms + (isBad ? 2 * CREDENTIAL_WAIT_MS : 0);
       await inTransaction(db, (trx) => commitRefused(trx, lease, error, delayMs));
       return {
@@ -409,12 +415,15 @@ interface PauseTold {
   readonly alarm?: boolean;
 }
 
-/** What an operator hears of a rest: why, and an alarm where it mends nothing. One for each: nothing is sent while it lasts. */
+/**
+ * Returns the log fields of a pause: its reason, and an alarm if it needs an operator. One alarm per pause: nothing is sent
+ * while it lasts.
+ */
 function tellOf({ pause_reason, needs_operator }: CredentialRest): PauseTold {
   return { reason: pause_reason, ...(needs_operator ? { alarm: true } : {}) };
 }
 
-/** What the refusal of one body says of the credential: as bad, something when it is one of many; as too large, nothing. */
+/** Returns the credential's verdict for one refused body: a bad request counts as a refusal, a too large body does not. */
 function refusalVerdict(
   what: RefusalCause,
   { delay_ms, pause_reason }: Pick<CredentialRest, 'delay_ms' | 'pause_reason'> = {

@@ -1,11 +1,12 @@
 /** Large enough for a few hundred requests of ordinary length. */
 const BLOCK_BYTES = 1024 * 1024;
-/** Of one UTF-16 unit in UTF-8. */
+/** Maximum bytes of one UTF-16 unit in UTF-8. */
 const UNIT_BYTES_MAX = 3;
 
 /**
- * Writes texts in UTF-8, each one's parts end to end, into blocks that many of them share. Memory of its own for each, and
- * a count of its bytes beforehand, cost as much as the writing. A block lives as long as the last text in it.
+ * Creates a writer of UTF-8 texts into shared blocks; the parts of a text are joined.
+ * Memory for each text, and a count of its bytes beforehand, would cost as much as the writing. A block lives as long as
+ * the last text in it.
  */
 export function createUtf8Blocks(): (parts: readonly string[]) => Buffer {
   let block = Buffer.alloc(0);
@@ -14,7 +15,7 @@ export function createUtf8Blocks(): (parts: readonly string[]) => Buffer {
     let bytesMax = 0;
     for (const part of parts) bytesMax += part.length * UNIT_BYTES_MAX;
     if (block.length - at < bytesMax) {
-      // A text that is longer than a block is worth a count: what it might take is three times what most take.
+      // A text longer than a block is counted first: its upper bound is three times its usual size.
       const bytes = bytesMax <= BLOCK_BYTES ? BLOCK_BYTES : Math.max(BLOCK_BYTES, bytesOf(parts));
       block = Buffer.allocUnsafeSlow(bytes);
       at = 0;

@@ -19,10 +19,13 @@ const AGENTS_PER_SWEEP = 500;
 const NONE_OVERDUE: OverdueReport = { ended: 0, released: 0, started: 0, ended_batch_ids: [] };
 
 /**
- * Finds what no signal and no due row names: batches whose last run ended just before a crash, runs that wait for a
- * conversation that has become free, runs that wait for room in a budget where some was made, runs that wait although their
- * deadline has passed, and deleted agents whose last run has ended. Each part fails by itself, and the first failure is
- * thrown when all have had their turn.
+ * Finds work that has no signal and no due row.
+ * - batches whose last run ended just before a crash
+ * - runs that wait for a conversation that has become free
+ * - runs that wait for room in a budget that has room again
+ * - waiting runs past their deadline
+ * - deleted agents whose last run has ended
+ * Throws: the first failure, after all parts have run.
  */
 export async function sweep(deps: FlowDeps): Promise<FlowReport> {
   const { db, bell, hooks, settings } = deps;
