@@ -13,7 +13,7 @@ async function setUp(env: Readonly<Record<string, string>>): Promise<{ url: unkn
   for (const [name, value] of Object.entries(known)) vi.stubEnv(name, value);
   const log = vi.spyOn(console, 'log').mockReturnValue();
   const provide = vi.fn();
-  const end = await setup({ provide, config: { env: {} } } as unknown as TestProject);
+  const end = await setup({ provide, config: {} } as unknown as TestProject);
   await end();
   return { url: provide.mock.lastCall?.[1], said: log.mock.calls.join('\n') };
 }

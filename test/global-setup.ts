@@ -19,7 +19,9 @@ const PREFIX = 'nightshift-test-';
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const stop = await provideDatabase(project);
-  const statements = project.config.env['NIGHTSHIFT_STATEMENTS'];
+  // The mutation tester passes a configuration of its own, without variables.
+  const { env } = project.config as { readonly env?: Readonly<Record<string, unknown>> };
+  const statements = env?.['NIGHTSHIFT_STATEMENTS'];
   return async () => {
     await stop();
     if (typeof statements === 'string') rmSync(statements, { recursive: true, force: true });
