@@ -42,7 +42,7 @@ test('the session of the README does what it says', async (context) => {
   if (missing.length > 0) context.skip(`there is no ${missing.join(' and no ')} here`);
 
   const session = fencesOf('bash').join('');
-  expect(session).toMatch(/^URL=http:\/\/127\.0\.0\.1:8283 KEY=\$\(cat \.data\/api-key\) /);
+  expect(session).toMatch(/^URL=http:\/\/127\.0\.0\.1:8283 KEY=\$\(cat \.data\/api-key\)$/m);
 
   const database = await openTestDatabase(inject('postgresUrl'));
   onTestFinished(() => database.close());
@@ -61,13 +61,14 @@ test('the session of the README does what it says', async (context) => {
   onTestFinished(() => stack.stop());
 
   // The address and the key of the service differ from those of a reader.
-  const script = session.replace(/^URL=\S+ KEY=\S+ \S+/, `URL=${stack.apiUrl} KEY=${stack.apiKey}`);
+  const script = session.replace(/^URL=\S+ KEY=\S+ \S+$/m, `URL=${stack.apiUrl} KEY=${stack.apiKey}`);
   const { output, errors, code } = await run(['bash', '-c', script]);
   expect({ errors, code }).toEqual({ errors: '', code: 0 });
 
+  expect(output).toMatch(/needs a cap of \$/);
   expect(output).toMatch(/^running$/m);
   expect(output).toMatch(/\bcompleted: 1\b/);
-  expect(output).toMatch(/^run-[0-9a-f-]{36}$/m);
+  expect(output).toMatch(/^run-[0-9a-f-]{36} completed 0\.\d+$/m);
   expect(output).toMatch(/\[ 'user', 'assistant', 'tool', 'assistant' \]/);
   expect(output.match(/^\+Prefers e-mail\.$/gm)).toHaveLength(2);
   expect(output.match(/^Prefers e-mail\.$/gm)).toHaveLength(1);

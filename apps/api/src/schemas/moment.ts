@@ -16,7 +16,7 @@ function offsetHoursOf(text: string): number {
 
 /** A moment, with its time zone. */
 export const moment = storable(
-  z.iso.datetime({ offset: true, error: 'must be a time such as 2026-11-21T06:00:00Z' }),
+  z.iso.datetime({ offset: true, error: 'must be a time such as 2030-01-31T06:00:00Z' }),
 );
 
 /** A moment or a day; UTC without a time zone. */
