@@ -6,9 +6,10 @@ import { assertGranted } from './grants.ts';
 import { assertMigrated } from './migrations/migrate.ts';
 
 /**
- * Resolves when a program may start on the database at `url`, of which `db` is a connection: it can be used, its role has
- * its rights, it is migrated, and it keeps commits. Throws as `assertMigrated` does, and `database_unreachable` with the sentence
- * that the migrate step would end with; never a password.
+ * Checks that a program may start on the database at `url`: it accepts connections, rights are granted, it is migrated, and
+ * it keeps commits.
+ * Throws: like `assertMigrated`; `database_unreachable` with the sentence that the migrate step would end with, never a
+ * password.
  */
 export async function assertUsable(db: Database, url: string): Promise<void> {
   await checkPostgres(url).catch((error: unknown) => {
@@ -24,14 +25,14 @@ export async function assertUsable(db: Database, url: string): Promise<void> {
 }
 
 /**
- * Throws where a crash of the server could lose a commit that it has confirmed. `createPool` asks each session for
- * `synchronous_commit = on`; a pooler between may drop it, and then the default of role or database holds.
+ * Checks that a server crash cannot lose a confirmed commit. `createPool` asks each session for `synchronous_commit = on`,
+ * but a pooler may drop the setting; then the default of the role or database holds.
  */
 async function assertKeepsCommits(db: Database): Promise<void> {
   const { rows } = await sql<{ role: string; setting: string }>`
     select current_user::text as role, current_setting('synchronous_commit') as setting`.execute(db);
   const [{ role, setting } = { role: '', setting: '' }] = rows;
-  // The latter waits for standbys as well.
+  // `remote_apply` waits for standbys as well.
   if (setting === 'on' || setting === 'remote_apply') return;
   throw new NightshiftError(
     'database_unreachable',
@@ -40,7 +41,7 @@ async function assertKeepsCommits(db: Database): Promise<void> {
   );
 }
 
-/** An error of the database as one of the catalogue that says what to do; any other as it is. */
+/** Converts a database error to an error of the catalogue with the next step; returns any other error unchanged. */
 export function explained(error: unknown, url: string): unknown {
   const sentence = explainPostgres(error, url);
   return sentence === null ? error : new NightshiftError('database_unreachable', sentence, { cause: error });

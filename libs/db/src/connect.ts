@@ -8,36 +8,36 @@ import type { DB } from './tables.ts';
 export type Database = Kysely<DB>;
 export type Tx = Transaction<DB>;
 
-/** The project that everything belongs to until there are more. */
+/** The project of all rows until there are more projects. */
 export const DEFAULT_PROJECT_ID = '00000000-0000-4000-8000-000000000000';
 
-/** Kysely over a pool made by `createPool` (which sets time limits and survives cut connections). */
+/** Opens Kysely over a pool made by `createPool`, which sets timeouts and survives cut connections. */
 export function connect(pool: pg.Pool): Database {
   return new Kysely<DB>({ dialect: new PostgresDialect({ pool }) });
 }
 
-/** A new UUIDv7. Not monotonic within a millisecond: page by (created_at, id). */
+/** Creates a UUIDv7. Not monotonic within a millisecond: page by (created_at, id). */
 export function newId(): string {
   return randomUUIDv7();
 }
 
-/** A new id for a run: its low 24 bits are zero, its steps are numbered there. */
+/** Creates a run id with 24 zero low bits, which number its steps. */
 export function newRunId(): string {
   return clearLowBits(randomUUIDv7(), RUN_FREE_BITS);
 }
 
-/** A new id for a conversation: its low 31 bits are zero, its messages are numbered there. */
+/** Creates a conversation id with 31 zero low bits, which number its messages. */
 export function newConversationId(): string {
   return clearLowBits(randomUUIDv7(), CONVERSATION_FREE_BITS);
 }
 
-/** Times that a transaction is tried which the database undid for a reason that passes. */
+/** Maximum tries of a transaction that fails for a transient reason. */
 const TRIES_MAX = 6;
 
 /**
- * Runs `work` in one transaction. Opened in flows and routes, and where a program starts; nothing in it may wait for the
- * network. A deadlock, a serialisation failure or a lock time-out undoes it and it runs again, so `work` may run several times:
- * whatever it builds must be built inside. A connection that is lost, at the commit too, is the caller's to judge.
+ * Runs `work` in one transaction, opened by flows, routes or program starts; it must not wait for the network.
+ * A deadlock, a serialization failure or a lock timeout repeats it, so `work` must build all its values inside. A lost
+ * connection, also at the commit, is thrown to the caller.
  */
 export async function inTransaction<T>(db: Database, work: (trx: Tx) => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt++) {
@@ -50,13 +50,13 @@ export async function inTransaction<T>(db: Database, work: (trx: Tx) => Promise<
   }
 }
 
-/** The database's time, the only clock that rows are judged by. */
+/** Reads the database's time, the only clock for decisions about rows. */
 export async function readNow(db: Database): Promise<Date> {
   const { now } = await db.selectNoFrom((eb) => eb.fn<Date>('app_now').as('now')).executeTakeFirstOrThrow();
   return now;
 }
 
-/** Whether the database takes writes: a standby does not, nor one that is set to be read-only. */
+/** True when the database accepts writes; false on a standby or in read-only mode. */
 export async function takesWrites(db: Database): Promise<boolean> {
   const { rows } = await sql<{ takes_writes: boolean }>`
     select not (pg_is_in_recovery() or current_setting('transaction_read_only')::boolean) as takes_writes

@@ -5,10 +5,10 @@ import type { DB } from './tables.ts';
 
 export type Privilege = 'select' | 'insert' | 'update' | 'delete';
 
-/** The privileges of a program that works; an audit only reads. */
+/** The privileges of a working program; an audit only reads. */
 export const ALL_PRIVILEGES: readonly Privilege[] = ['select', 'insert', 'update', 'delete'];
 
-/** Every table, by name: the compiler compares them with `tables.ts`. */
+/** The names of all tables, compared with `tables.ts` by the compiler. */
 const TABLES: Readonly<Record<keyof DB, true>> = {
   project: true,
   conversation: true,
@@ -44,8 +44,8 @@ const TABLES: Readonly<Record<keyof DB, true>> = {
 };
 
 /**
- * Resolves when the role of `db` has the privileges on every table, and may read which migrations are applied; also where no
- * table exists yet. Throws `database_unreachable` with the grant that is missing.
+ * Checks that the role of `db` has the privileges on every table and may read the applied migrations; also without tables.
+ * Throws: `database_unreachable` with the missing grant.
  */
 export async function assertGranted(db: Database, privileges = ALL_PRIVILEGES): Promise<void> {
   const sentence = await missingGrant(db, Object.keys(TABLES), privileges);
@@ -53,7 +53,7 @@ export async function assertGranted(db: Database, privileges = ALL_PRIVILEGES): 
   if (unread !== null) throw new NightshiftError('database_unreachable', unread);
 }
 
-/** An error of a migration that lacks a right, as one that names it; any other as it is. */
+/** Converts a permission error of a migration to an error with the missing right; returns other errors unchanged. */
 export async function explainDenied(db: Database, error: unknown): Promise<unknown> {
   const { code, message = '' } = error as { readonly code?: unknown; readonly message?: string };
   if (code !== '42501') return error;
@@ -65,13 +65,13 @@ export async function explainDenied(db: Database, error: unknown): Promise<unkno
   return new NightshiftError('database_unreachable', sentence, { cause: error });
 }
 
-/** The sentence about privileges that the role lacks on some of these tables; null where it has all, or no table exists. */
+/** Returns the sentence about missing privileges on tables; null without any, or without tables. */
 async function missingGrant(
   db: Database,
   tables: readonly string[],
   privileges: readonly Privilege[],
 ): Promise<string | null> {
-  // By pg_class, which every role may read: a schema that may not be used is not in the search path.
+  // By pg_class, which every role may read: a schema without usage is not in the search path.
   const { rows } = await sql<{
     role: string;
     schema: string;
@@ -108,7 +108,7 @@ async function missingGrant(
   );
 }
 
-/** The sentence about a schema in which the role may not make tables; null where it may. */
+/** Returns the sentence about a schema without the create right; null when it may create. */
 async function missingCreate(db: Database): Promise<string | null> {
   const { rows } = await sql<{ role: string; schema: string; creates: boolean }>`
     select current_user::text as role, n.oid::regnamespace::text as schema,
@@ -124,7 +124,7 @@ async function missingCreate(db: Database): Promise<string | null> {
   );
 }
 
-/** The sentence about tables whose owner the role is not; null where it owns them all. */
+/** Returns the sentence about tables of another owner; null when the role owns all tables. */
 async function foreignOwner(db: Database): Promise<string | null> {
   const { rows } = await sql<{ role: string; owner: string; table: string }>`
     select current_user::text as role, pg_get_userbyid(relowner)::text as owner, relname::text as table from pg_class

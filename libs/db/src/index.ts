@@ -15,7 +15,7 @@ export { assertGranted } from './grants.ts';
 export type { DB } from './tables.ts';
 export { assertMigrated, migrateToLatest, MIGRATIONS } from './migrations/migrate.ts';
 
-// What the API stores and reads.
+// Writes and reads of the API.
 export { commitBatch, type AcceptedBatch } from './commits/batch/commit-batch.ts';
 export type { InputMessage, NewBatch, NewRun } from './commits/batch/new-batch.ts';
 export { distinctDefinitions, requestedDefinitions } from './commits/batch/requested-definitions.ts';
@@ -153,7 +153,7 @@ export {
   type ToolRow,
 } from './reads/catalog/tools.ts';
 
-// What the worker claims, locks, commits and reads.
+// Claims, locks, commits and reads of the worker.
 export {
   holdLease,
   releaseAllLeases,

@@ -20,14 +20,14 @@ import type {
 } from '@nightshift/agent-core';
 
 /*
- * One interface a table, columns as the migrations make them; a test compares the two. Records keep their snake_case
- * from here to the wire, so nothing maps them.
+ * An interface per table with the columns of the migrations; a test compares them. Records keep their snake_case up to the
+ * wire.
  */
 
 /** A timestamptz: read as a Date, written as a Date or as text. */
 export type Timestamp = ColumnType<Date, Date | string, Date | string>;
 type Stamped = ColumnType<Date, Date | string | undefined, Date | string>;
-/** A `json` column: read as parsed JSON, written as JSON text so that nothing is printed twice. */
+/** A `json` column: read as parsed JSON, written as JSON text, so that nothing is serialized twice. */
 export type JsonColumn<T> = ColumnType<T, string, string>;
 type JsonDefaulted<T> = ColumnType<T, string | undefined, string>;
 
@@ -288,7 +288,7 @@ export interface RunTable {
   summary_steps: Generated<number>;
   summarises_to_seq: number | null;
   deadline_at: Timestamp | null;
-  /** The deadline of a run that has not ended; whoever ends the run sets it to null, or the table refuses the end. */
+  /** The deadline of an open run. A commit that ends the run must set it to null, as a CHECK enforces. */
   overdue_from: Timestamp | null;
   first_seq: number | null;
   last_seq: number | null;

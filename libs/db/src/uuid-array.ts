@@ -4,7 +4,7 @@ const UUID_BYTES = 16;
 const UUID_CHARS = 36;
 const SIZE_OF_NULL = -1;
 
-/** Where the digits of the sixteen bytes of a uuid stand in its text: the dashes are left out. */
+/** Positions of the sixteen bytes' digits in the text of a uuid, without the dashes. */
 const BYTE_PLACES: readonly number[] = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
 
 const NO_DIGIT = 0xff;
@@ -18,9 +18,10 @@ for (let value = 0; value < 16; value++) {
 }
 
 /**
- * An array of uuids for a parameter that is cast to `uuid[]`, as the server itself keeps one: to parse them as text is the
- * dearest part of a statement about a thousand runs. Throws a TypeError for a text that is no uuid.
- * Source of the format: `array_recv` of PostgreSQL, src/backend/utils/adt/arrayfuncs.c.
+ * Encodes uuids in the server's binary format for a parameter cast to `uuid[]`: parsing them as text is the most expensive
+ * part of a statement about a thousand runs.
+ * Throws: a TypeError for an invalid uuid.
+ * Source: `array_recv` of PostgreSQL, src/backend/utils/adt/arrayfuncs.c.
  */
 export function uuidArray(ids: readonly (string | null)[]): Buffer {
   const bytes = Buffer.allocUnsafe(HEADER_BYTES + ids.length * (4 + UUID_BYTES));
@@ -34,14 +35,14 @@ export function uuidArray(ids: readonly (string | null)[]): Buffer {
   return bytes.subarray(0, writeElements(bytes, ids));
 }
 
-/** A function of its own: code that is compiled while this loop runs would know nothing of what comes after it, and give up there. */
+/** A separate function: code compiled during this loop would lack profiles of later code and be deoptimized there. */
 function writeElements(bytes: Buffer, ids: readonly (string | null)[]): number {
   let at = HEADER_BYTES;
   for (const id of ids) at = id === null ? bytes.writeInt32BE(SIZE_OF_NULL, at) : writeUuid(bytes, at, id);
   return at;
 }
 
-/** Its size and its bytes, one by one: the compiler makes little of this, and much of the methods of a buffer. */
+/** Writes size and bytes individually: the compiler inlines this, but not the methods of a buffer. */
 function writeUuid(bytes: Buffer, start: number, id: string): number {
   let seen = 0;
   let at = start;
@@ -57,6 +58,6 @@ function writeUuid(bytes: Buffer, start: number, id: string): number {
   }
   const isUuid =
     seen <= 0xf && id.length === UUID_CHARS && DASH_PLACES.every((place) => id.charCodeAt(place) === DASH);
-  if (!isUuid) throw new TypeError(`A text of ${id.length} characters is no uuid.`);
+  if (!isUuid) throw new TypeError(`A text of ${id.length} characters is not a uuid.`);
   return at;
 }

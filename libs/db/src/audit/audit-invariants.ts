@@ -10,24 +10,24 @@ import { STEP_INVARIANTS } from './step-invariants.ts';
 /** A row that breaks an invariant. */
 export interface Violation {
   readonly id: string;
-  /** The promise that is broken. */
+  /** The broken promise. */
   readonly name: string;
-  /** What names the row, and what is wrong about it. */
+  /** The row's keys and the wrong values. */
   readonly row: Readonly<Record<string, unknown>>;
 }
 
 export interface AuditOptions {
-  /** Milliseconds that a row may be due without a holder; default 15 minutes. */
+  /** Time that a row may be due without a holder. Unit: ms. Default: 15 minutes. */
   readonly stalledAfterMs?: number;
-  /** Which invariants, by id; default all. */
+  /** Selects invariants by id. Default: all. */
   readonly among?: (id: string) => boolean;
 }
 
 const STALLED_AFTER_MS = 15 * 60_000;
-/** Rows reported of one invariant: where there are more, the first say enough. */
+/** Maximum rows reported per invariant. */
 const ROWS_MAX = 20;
 
-/** Every invariant, in the order in which it is looked at. `now` is the time of the snapshot; default: of each look. */
+/** Returns every invariant in audit order. `now` is the snapshot's time. Default: the time of each statement. */
 export function invariants(options: AuditOptions = {}, now?: RawBuilder<Date>): readonly Invariant[] {
   return [
     ...RUN_INVARIANTS,
@@ -40,11 +40,9 @@ export function invariants(options: AuditOptions = {}, now?: RawBuilder<Date>): 
 }
 
 /**
- * Looks at the whole database in one snapshot, locks nothing and changes nothing, and returns what must not be: at most
- * 20 rows of each invariant, none when the house is in order. It may run beside workers; on a large database it reads
- * every table several times.
- *
- * What it cannot see is whether the provider was paid twice for one thing: only the provider's own list tells.
+ * Checks the whole database in one snapshot and returns the violations, at most 20 rows per invariant.
+ * It takes no row locks, writes nothing and may run beside workers; on a large database it reads every table several times.
+ * It cannot detect a double payment: only the provider's own list shows it.
  */
 export async function auditInvariants(
   db: Database,
@@ -56,7 +54,7 @@ export async function auditInvariants(
     .setAccessMode('read only')
     .execute(async (trx) => {
       const violations: Violation[] = [];
-      // With the snapshot, which the first statement takes: the clock goes on while it is looked at.
+      // The first statement takes the snapshot; the clock moves on during the audit.
       const now = sql<Date>`${await readNow(trx)}::timestamptz`;
       for (const { id, name, sql: broken } of invariants(options, now)) {
         if (options.among?.(id) === false) continue;

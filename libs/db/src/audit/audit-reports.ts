@@ -4,18 +4,17 @@ import { NOW } from '../fragments.ts';
 import { isAuditDue } from '../reads/due-conditions.ts';
 import type { Violation } from './audit-invariants.ts';
 
-/** What the last finished audit found. */
+/** The findings of the last completed audit. */
 export interface AuditReport {
   readonly finished_at: Date;
   readonly violations: readonly Violation[];
 }
 
 /**
- * Invariants whose breach means that money is being spent wrongly: a step applied or under way twice, or under way for a
- * run that is not, a provider batch that is not what was sent, a budget that does not hold what it says.
- * While one is broken nothing new is sent. Not I23 and I23c: an answer that came to more than was reserved for it exceeds a cap
- * once, and nothing more of its batch or run is sent for it. Not I24: a line that was not booked is over. Nor I10 and I13, which compare times: rows of a clock that was set
- * back break them for ever.
+ * Invariants whose breach means wrong spending: a step applied or in flight twice, or in flight for a run that is not; a provider
+ * batch that differs from its submission; a wrong budget. A breach stops all sending.
+ * Left out: I23 and I23c, because an answer above its reservation exceeds a cap once and stops its own batch or run.
+ * I24, because an unbooked line is in the past. I10 and I13, because rows of a clock that was set back break them for ever.
  */
 export const MONEY_INVARIANTS: ReadonlySet<string> = new Set([
   'I2',
@@ -28,7 +27,7 @@ export const MONEY_INVARIANTS: ReadonlySet<string> = new Set([
   'I23b',
 ]);
 
-/** Begins an audit unless one began less than `intervalMs` ago, or than {@link isAuditDue} asks for; false then. */
+/** Begins an audit unless the last began less than `intervalMs` ago or {@link isAuditDue} denies it. True if it began. */
 export async function claimAudit(
   db: Database,
   projectId: string,
@@ -44,7 +43,7 @@ export async function claimAudit(
   return rows.length === 1;
 }
 
-/** Keeps what an audit found, and forgets reports older than a week. */
+/** Stores an audit's findings and deletes reports older than a week. */
 export async function commitAudit(trx: Tx, id: string, violations: readonly Violation[]): Promise<void> {
   await trx
     .updateTable('audit_report')
@@ -57,7 +56,7 @@ export async function commitAudit(trx: Tx, id: string, violations: readonly Viol
     .execute();
 }
 
-/** The last finished audit; null when there was none. */
+/** Reads the last completed audit; null without one. */
 export async function readLastAudit(db: Database): Promise<AuditReport | null> {
   const { rows } = await sql<AuditReport>`
     select finished_at, violations from audit_report where finished_at is not null order by started_at desc limit 1

@@ -1,11 +1,11 @@
 import { sql } from 'kysely';
 import type { Invariant } from './invariant.ts';
 
-/** What budgets owe the caps they keep, and the steps they hold money for. */
+/** Budgets: their caps, reservations and booked costs. */
 export const BUDGET_INVARIANTS: readonly Invariant[] = [
   {
     id: 'I23',
-    name: 'what a batch has spent and what is reserved for it never exceed its caps',
+    name: 'the spending and reservations of a batch never exceed its caps',
     sql: sql`
       select batch_id, max_cost_nanousd, spent_nanousd, reserved_nanousd, max_output_tokens, spent_output_tokens,
              reserved_output_tokens
@@ -15,7 +15,7 @@ export const BUDGET_INVARIANTS: readonly Invariant[] = [
   },
   {
     id: 'I23b',
-    name: 'a budget holds what is reserved for the open steps of its batch, and has booked what its answers cost',
+    name: 'a budget holds the reservations of the open steps of its batch, and has booked the cost of its answers',
     sql: sql`
       select b.id as batch_id, b.budgeted, g.reserved_nanousd, h.reserved, g.reserved_output_tokens, h.reserved_tokens,
              g.spent_nanousd, h.spent, g.spent_output_tokens, h.spent_tokens
@@ -46,7 +46,7 @@ export const BUDGET_INVARIANTS: readonly Invariant[] = [
   },
   {
     id: 'I23d',
-    name: 'runs that wait for room are found again: something is open that will give some back, or the batch is paused',
+    name: 'runs that wait for room are found again: an open reservation will be released, or the batch is paused',
     sql: sql`
       select g.batch_id, b.state, g.room, g.reserved_output_tokens
         from batch_budget g join batch b on b.id = g.batch_id
@@ -54,23 +54,23 @@ export const BUDGET_INVARIANTS: readonly Invariant[] = [
   },
   {
     id: 'I24',
-    name: 'a step whose line was put aside has booked what the line says that it cost',
+    name: 'a step whose line is quarantined has booked the cost in that line',
     sql: sql`
       select l.provider_batch_id, l.line_number, l.custom_id, s.state, l.bill->'usage' as reported,
              s.input_tokens, s.output_tokens, s.cache_write_5m_tokens, s.cache_write_1h_tokens, s.cache_read_tokens
         from result_line l
         join provider_batch p on p.id = l.provider_batch_id
        cross join lateral (
-         -- The custom id is nonce, step and attempt; the step is its run with the number in the free bits.
+         -- A custom id holds nonce, step and attempt; a step's id is its run's, with the step number in the free bits.
          select case when l.custom_id ~ '^[a-z0-9]{6,16}-[0-9a-f]{30}00-[0-9]{1,3}$'
                      then (substr(split_part(l.custom_id, '-', 2), 1, 26) || '000000')::uuid end as run_id) o
         join step s on s.run_id = o.run_id and s.provider_batch_id = p.id
          and l.custom_id = p.nonce || '-' || substr(replace(s.run_id::text, '-', ''), 1, 26) || lpad(to_hex(s.number), 4, '0')
                            || '00-' || s.attempt
        where l.bill is not null and l.reason in ('unreadable', 'unusable', 'too_long')
-         -- Of a step that was read well in another pass, that pass counts.
+         -- A step that another pass could read is settled by that pass.
          and (s.state = 'lost' or (s.state = 'errored' and s.error->>'type' in ('unreadable', 'unusable', 'poison')))
-         -- Two such lines of one step: one of them is booked.
+         -- Of two such lines of a step, only the first is booked.
          and not exists (
            select 1 from result_line b
             where b.provider_batch_id = l.provider_batch_id and b.custom_id = l.custom_id

@@ -1,10 +1,10 @@
 import type { RawBuilder } from 'kysely';
 
-/** Something that is true of every committed state of the database, whatever has crashed, raced or been repeated. */
+/** A promise that holds in every committed state, after any crash, race or repetition. */
 export interface Invariant {
   readonly id: string;
   /** The promise, as a sentence. */
   readonly name: string;
-  /** Gives the rows that break it, with what names them; none when it holds. */
+  /** Selects the violating rows with their keys; empty when the promise holds. */
   readonly sql: RawBuilder<Record<string, unknown>>;
 }

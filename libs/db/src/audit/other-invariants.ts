@@ -1,7 +1,7 @@
 import { sql, type RawBuilder } from 'kysely';
 import type { Invariant } from './invariant.ts';
 
-/** Memory, schedules, callbacks, keys, and to whom rows belong. */
+/** Memory, schedules, callbacks, idempotency keys and projects. */
 export const OTHER_INVARIANTS: readonly Invariant[] = [
   {
     id: 'I16',
@@ -62,7 +62,7 @@ export const OTHER_INVARIANTS: readonly Invariant[] = [
   },
   {
     id: 'I18',
-    name: 'a callback is sent for an ended batch that asked for one, and somebody is to send it until it was tried',
+    name: 'a callback is sent for an ended batch that asked for one, and its delivery is due until it was tried',
     sql: sql`
       select id as batch_id, state, callback_url is not null as asked_for, callback_sent_at, callback_attempts, next_due_at
         from batch
@@ -72,7 +72,7 @@ export const OTHER_INVARIANTS: readonly Invariant[] = [
   },
   {
     id: 'I20',
-    name: 'what belongs together belongs to one project',
+    name: 'related rows belong to one project',
     sql: sql`
       select 'run of batch' as what, r.id from run r join batch b on b.id = r.batch_id where r.project_id <> b.project_id
       union all
@@ -138,23 +138,23 @@ export const OTHER_INVARIANTS: readonly Invariant[] = [
 ];
 
 /**
- * What should move and does not: true of a healthy house at any moment, false where every worker is stopped. `now` is the
- * time of the snapshot that is looked at.
+ * Returns the invariant that finds stalled rows. It holds while workers run, and fails once all are stopped.
+ * `now` is the snapshot's time.
  */
 export function livenessInvariant(stalledAfterMs: number, now: RawBuilder<Date> = sql`app_now()`): Invariant {
   const limit = sql`(select ${now} - ${stalledAfterMs} * interval '1 millisecond')`;
   return {
     id: 'I12',
-    name: 'nothing has been due and unheld for long, and nothing waits for long that only the sweep finds',
+    name: 'no row is due and unheld for long, and no row that only the sweep finds waits for long',
     sql: sql`
-      -- Of one that has ended, its callback is due.
+      -- For an ended batch, its callback is due.
       select 'batch' as what, id, state, next_due_at, lease_until from batch
        where state <> 'receiving' and next_due_at < ${limit} and lease_until < ${limit}
       union all
       select 'provider_batch', p.id, p.state, p.next_due_at, p.lease_until
         from provider_batch p join credential c on c.name = p.credential
        where p.next_due_at < ${limit} and p.lease_until < ${limit}
-         -- What waits for a paused credential waits for as long as the pause.
+         -- A provider batch of a paused credential waits as long as the pause.
          and (p.state <> 'building' or coalesce(c.paused_until, '-infinity') < ${limit})
       union all
       select 'run_chunk', id, kind, next_due_at, lease_until from run_chunk
@@ -166,7 +166,7 @@ export function livenessInvariant(stalledAfterMs: number, now: RawBuilder<Date> 
       select 'run whose conversation is free', r.id, r.state, r.created_at, null
         from run r join conversation c on c.id = r.conversation_id join batch b on b.id = r.batch_id
        where r.state = 'queued' and r.created_at < ${limit} and c.run_id is null and b.state <> 'cancelling'
-         -- It may have been held a moment ago.
+         -- A run may have held it a moment ago.
          and not exists (select 1 from run h where h.conversation_id = c.id and h.ended_at >= ${limit})
       union all
       select 'batch without open runs', b.id, b.state, b.next_due_at, b.lease_until from batch b
@@ -178,7 +178,7 @@ export function livenessInvariant(stalledAfterMs: number, now: RawBuilder<Date> 
         from batch_budget g join batch b on b.id = g.batch_id
        where g.room = 'freed' and b.state = 'running' and b.updated_at < ${limit}
          and exists (select 1 from run r where r.batch_id = b.id and r.state = 'ready')
-         -- What gives room back has left its mark: a step or run that ended, runs in a chunk again, or past their deadline.
+         -- Causes of a release: a step or run that ended, runs in a chunk again, or runs past their deadline.
          and not exists (
            select 1 from run r left join step s on s.run_id = r.id
             where r.batch_id = b.id

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { Invariant } from './invariant.ts';
 
-/** What is sent is paid for: provider batches, their leases, and money. */
+/** Provider batches: their submissions, leases and counts. */
 export const PROVIDER_BATCH_INVARIANTS: readonly Invariant[] = [
   {
     id: 'I6',
@@ -91,7 +91,7 @@ export const PROVIDER_BATCH_INVARIANTS: readonly Invariant[] = [
   },
   {
     id: 'I15',
-    name: 'a lease has an owner and an end or neither, its takeovers are epochs, and nobody holds what is over',
+    name: 'a lease has an owner and an end or neither, its takeovers are epochs, and an ended row has no holder',
     sql: sql`
       with leased as (
         select 'batch' as what, id, lease_owner, lease_until, lease_epoch, takeovers,

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { Invariant } from './invariant.ts';
 
-/** What batches, runs and conversations owe each other. */
+/** The relations of batches, runs and conversations. */
 export const RUN_INVARIANTS: readonly Invariant[] = [
   {
     id: 'I1',
@@ -63,7 +63,7 @@ export const RUN_INVARIANTS: readonly Invariant[] = [
   },
   {
     id: 'I14c',
-    name: 'a run that waits for its conversation has its input put by, and no other run has',
+    name: 'a run that waits for its conversation has queued input, and no other run has',
     sql: sql`
       select r.id as run_id, r.state, q.run_id is not null as has_input
         from run r full join queued_input q on q.run_id = r.id
@@ -71,14 +71,14 @@ export const RUN_INVARIANTS: readonly Invariant[] = [
   },
   {
     id: 'I21a',
-    name: 'whoever must act on a waiting run can find it: ready runs are in a chunk or wait for room, acting ones in exactly one',
+    name: 'a waiting run can be found: a ready run is in a chunk or waits for room, an acting run is in exactly one chunk',
     sql: sql`
       with named as (
         select kind, run_id, count(*)::int as chunks from run_chunk, unnest(run_ids) as u(run_id) group by kind, run_id)
       select r.id as run_id, r.state, coalesce(n.chunks, 0) as chunks
         from run r join batch b on b.id = r.batch_id
         left join named n on n.run_id = r.id and n.kind = case r.state when 'ready' then 'ready' else 'tools' end
-       -- A run past its deadline is the sweep's to end.
+       -- The sweep ends runs past their deadline.
        where (r.state = 'ready' and b.state = 'running' and n.chunks is null and coalesce(r.deadline_at > app_now(), true)
               and not exists (select 1 from batch_budget g where g.batch_id = b.id and g.room <> 'open'))
           or (r.state = 'acting' and coalesce(n.chunks, 0) <> 1)`,
@@ -98,12 +98,12 @@ export const RUN_INVARIANTS: readonly Invariant[] = [
         join batch b on b.id = r.batch_id
        where r.state in ('requires_action', 'acting')
          and ((r.state = 'requires_action' and (o.open = 0 or k.chunks > 0))
-          -- The calls of a run past its deadline, or of a batch that is being cancelled, are answered by whoever ends its runs.
+          -- For a run past its deadline or of a batch being cancelled, the flow that ends the run answers its calls.
           or (r.state = 'acting' and o.open > 0 and b.state <> 'cancelling' and coalesce(r.deadline_at > app_now(), true)))`,
   },
   {
     id: 'I19',
-    name: 'no run takes more steps than it may, those that summarise aside',
+    name: 'no run takes more steps than it may, except summaries',
     sql: sql`
       select r.id as run_id, r.max_steps, r.summary_steps, max(s.number) as steps
         from run r join step s on s.run_id = r.id

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { Invariant } from './invariant.ts';
 
-/** What steps, messages and tool calls owe their runs: the hot tables, which no foreign key guards. */
+/** The relations of steps, messages and tool calls to their runs: hot tables without foreign keys. */
 export const STEP_INVARIANTS: readonly Invariant[] = [
   {
     id: 'I2',
@@ -12,7 +12,7 @@ export const STEP_INVARIANTS: readonly Invariant[] = [
   },
   {
     id: 'I3',
-    name: 'the steps of a run have no gap: every number before its present one has its answer applied, none lies behind',
+    name: 'the steps of a run have no gap: every number before its present one has its answer applied, no later number exists',
     sql: sql`
       select r.id as run_id, r.state, r.step_number, s.applied, s.last
         from run r
@@ -31,7 +31,7 @@ export const STEP_INVARIANTS: readonly Invariant[] = [
   },
   {
     id: 'I4b',
-    name: 'a run owns the messages from its first to its last, and no others',
+    name: 'a run owns the messages from its first to its last, and no other messages',
     sql: sql`
       select r.id as run_id, r.first_seq, r.last_seq, o.first, o.last, o.messages
         from run r
@@ -62,7 +62,7 @@ export const STEP_INVARIANTS: readonly Invariant[] = [
           select m.content, json_typeof(m.content) = 'string' as wrapped
             from message m
            where m.conversation_id = r.conversation_id and m.run_id = a.run_id and m.step_number = a.step_number
-             -- Of a run that failed for what it says, nothing is shown any more.
+             -- Requests no longer show a run that failed because of its own content.
              and m.role = 'user'
              and (m.shown or r.stop_reason in ('context_overflow', 'invalid_request', 'poison'))) u on true
         left join lateral (
@@ -70,12 +70,12 @@ export const STEP_INVARIANTS: readonly Invariant[] = [
             from json_array_elements(case when not u.wrapped then u.content end) with ordinality e(value, place)
            where e.value->>'type' = 'tool_result') g on true
        where a.open or a.held or u.content is null
-          -- Wrapped content is text that json functions refuse; that it is there must do.
+          -- JSON functions cannot read wrapped content: check only that it exists.
           or (not u.wrapped and g.ids is distinct from a.ids)`,
   },
   {
     id: 'I5b',
-    name: 'every call that requests show belongs to a step that knows it, and no step knows one that was never made',
+    name: 'every call that requests show belongs to a step that knows it, and a step has no call that its answer did not make',
     sql: sql`
       select m.run_id, m.step_number, made.calls as made, known.calls as known
         from message m
@@ -91,7 +91,7 @@ export const STEP_INVARIANTS: readonly Invariant[] = [
   },
   {
     id: 'I5c',
-    name: 'a conversation is shown from where its last summary ends, and every step that summarised has left one',
+    name: 'requests show a conversation from the end of its last summary, and every summary step has left a summary',
     sql: sql`
       select 'shown summary' as what, c.id, c.summary_to_seq as to_seq
         from conversation c

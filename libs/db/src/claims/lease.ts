@@ -3,35 +3,35 @@ import { sql, type RawBuilder } from 'kysely';
 import type { Database, Tx } from '../connect.ts';
 import { AS_FIRST } from '../fragments.ts';
 
-/** The tables whose rows are leased: coarse ones only, never a run or a step. */
+/** The leased tables: coarse rows only, never a run or a step. */
 export type LeasedTable = 'batch' | 'provider_batch' | 'run_chunk' | 'credential';
 
-/** Who holds a row, in which epoch. Every write under a lease carries the epoch, so a holder that was overtaken is refused. */
+/** A row and the epoch of its lease. Writes under a lease carry the epoch, which fences overtaken holders. */
 export interface Lease {
   readonly table: LeasedTable;
   readonly id: string;
   readonly epoch: number;
 }
 
-/** Who claims, and for how long. */
+/** The process that claims, and the duration of its leases. */
 export interface Claimant {
-  /** One process alone: {@link releaseAllLeases} goes by it. */
+  /** Identifies one process; used by {@link releaseAllLeases}. */
   readonly owner: string;
   readonly lease_duration_ms: number;
 }
 
-/** Of a row that is to be leased, as `holder`: who let its lease run out, or null where it was given back. */
+/** Selects as `holder` the owner of an expired lease, null after a release; for rows about to be leased. */
 export const LAST_HOLDER = sql`case when lease_until > '-infinity' then lease_owner end as holder`;
 
 /**
- * Gives a lease back in the update that ends the work on a row. Never null, so that claims compare one column with the time;
- * `-infinity` distinguishes it from a lease that ran out, whose holder {@link LAST_HOLDER} names.
+ * Releases a lease in the update that ends the work on a row. `-infinity` keeps the column comparable without nulls, and
+ * distinguishes a release from an expired lease, whose holder {@link LAST_HOLDER} selects.
  */
 export const GIVE_LEASE_BACK = sql`lease_until = '-infinity', lease_owner = null`;
 
 /**
- * What leasing a row sets, in an update from rows with {@link LAST_HOLDER}: a new epoch, and one takeover more where there is
- * one. `inARow`: a holder that gave it back in order begins their count anew.
+ * The assignments of a claim, in an update from rows with {@link LAST_HOLDER}: a new epoch, and one more takeover after an
+ * expired lease. With `inARow` an orderly release resets the takeovers.
  */
 export function leasedTo({ owner, lease_duration_ms }: Claimant, inARow = false): RawBuilder<unknown> {
   const before = inARow ? sql`case when holder is null then 0 else takeovers end` : sql`takeovers`;
@@ -41,9 +41,9 @@ export function leasedTo({ owner, lease_duration_ms }: Claimant, inARow = false)
 }
 
 /**
- * Proves inside a transaction that the lease is still ours, and keeps a takeover out until it ends. `for key share`:
- * several chunks of one holder may commit side by side and none of them holds the renewal up, while the claims, which
- * skip locked rows, pass the row over. Throws `fenced` when the row was taken over or is gone.
+ * Proves inside a transaction that the lease is still ours, and blocks takeovers until the transaction ends.
+ * Throws: `fenced` when the row was taken over or deleted.
+ * Locks: `for key share`, so that commits of one holder and lease renewals run in parallel, while claims skip the row.
  */
 export async function holdLease(trx: Tx, lease: Lease): Promise<void> {
   const { rows } = await sql`
@@ -52,7 +52,7 @@ export async function holdLease(trx: Tx, lease: Lease): Promise<void> {
   if (rows.length === 0) throw fenced(lease);
 }
 
-/** The error of a write that a lease no longer covers. */
+/** The error of a write without a valid lease. */
 export function fenced(lease: Lease): NightshiftError {
   return new NightshiftError(
     'fenced',
@@ -60,16 +60,16 @@ export function fenced(lease: Lease): NightshiftError {
   );
 }
 
-/** What a renewal did; a lease in neither set is held no longer. */
+/** The result of a renewal; a lease in neither set is lost. */
 export interface Renewal {
   readonly renewed: ReadonlySet<string>;
-  /** Somebody has locked the row: its lease lasts as long as before, and may be lost by now. */
+  /** Leases not renewed because another transaction has locked the row; they may be lost by now. */
   readonly passed_over: ReadonlySet<string>;
 }
 
 /**
- * Prolongs leases with one statement a table, and says of which. Database time decides. Locks the rows in id order, as
- * everybody does; `pass over`: those that can be locked at once, so that one row holds up no other.
+ * Renews leases by database time, one statement per table, and returns the renewed ids.
+ * Locks: the rows in id order; `pass over` skips locked rows, so that one row delays no other.
  */
 export async function renewLeases(
   db: Database,
@@ -100,16 +100,16 @@ export async function renewLeases(
   `.execute(db);
   const ids = (isRenewed: boolean): ReadonlySet<string> =>
     new Set(rows.filter((row) => row.is_renewed === isRenewed).map((row) => row.id));
-  // Who has waited for a row and not renewed it has found it taken over.
+  // After a wait, a row that was not renewed has been taken over.
   return { renewed: ids(true), passed_over: whenLocked === 'wait' ? new Set() : ids(false) };
 }
 
-/** Gives a row back at once, due at `dueInMs` from now (default: as it was). Does nothing if it was given back or taken over. */
+/** Releases a lease, due in `dueInMs`. Default: due as before. Does nothing after a release or takeover. */
 export function releaseLease(db: Database, lease: Lease, dueInMs: number | null = null): Promise<void> {
   return releaseLeases(db, lease.table, [lease], dueInMs);
 }
 
-/** As {@link releaseLease}, for rows of one table, in one statement. Locks them in id order. */
+/** Releases leases of one table in one statement, like {@link releaseLease}. Locks: the rows in id order. */
 export async function releaseLeases(
   db: Database,
   table: LeasedTable,
@@ -117,7 +117,7 @@ export async function releaseLeases(
   dueInMs: number | null = null,
 ): Promise<void> {
   if (leases.length === 0) return;
-  // Nobody waits for a credential by a time of its own.
+  // Credentials have no due time.
   const isDue = table !== 'credential' && dueInMs !== null;
   await sql`
     with ours ${AS_FIRST} (
@@ -135,7 +135,7 @@ export async function releaseLeases(
   `.execute(db);
 }
 
-/** What is over nobody holds, and it is due at no time: what is held is found among what is due, or will be. */
+/** Assignments of a release per table. An ended row is never due: only due rows, now or later, can be held. */
 const GIVEN_BACK: Readonly<Record<LeasedTable, RawBuilder<unknown>>> = {
   batch: sql`and next_due_at is not null`,
   provider_batch: sql`and next_due_at is not null and state <> 'submitting'`,
@@ -146,9 +146,9 @@ const GIVEN_BACK: Readonly<Record<LeasedTable, RawBuilder<unknown>>> = {
 };
 
 /**
- * Gives back everything that `owner` holds, so that a clean stop delays nobody.
- * A batch on its way to the provider stays leased, and so does its credential: whoever sends it counts on the leases that it
- * took before the send. Index: `batch_due` and `provider_batch_due`.
+ * Releases every lease of `owner` at a clean stop.
+ * A provider batch in `submitting` and its credential stay leased: the sender relies on the leases it took before the send.
+ * Index: `batch_due`, `provider_batch_due`.
  */
 export async function releaseAllLeases(db: Database, owner: string): Promise<void> {
   for (const table of ['batch', 'provider_batch', 'run_chunk', 'credential'] as const) {

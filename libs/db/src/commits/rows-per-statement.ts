@@ -1,9 +1,9 @@
-/** Rows of one statement at most. */
+/** Maximum rows of a statement. */
 const ROWS_PER_STATEMENT = 5_000;
-/** Characters of a statement's texts that end its rows early; a single longer row is a statement of its own. */
+/** Maximum characters of a statement's texts; a single longer row is a statement of its own. */
 const CHARS_PER_STATEMENT = 8_000_000;
 
-/** The rows in order, cut so that no statement grows without bound; `charsOf`: what a row adds to its texts. */
+/** Cuts rows, in order, into statements of bounded size; `charsOf` returns the characters of a row's texts. */
 export function* rowsPerStatement<Row>(
   rows: Iterable<Row>,
   charsOf: (row: Row) => number = () => 0,

@@ -11,8 +11,8 @@ const TYPES = {
 } as const;
 
 /**
- * A column: its type, and its value in a row. `text` is any that Postgres can store; all other types hold ids, numbers,
- * truth values and words of our own, none of which needs quotes, and never what came from outside.
+ * A column: its type, and its value in a row. `text` takes any storable text; all other types hold ids, numbers, booleans
+ * or our own words, which need no quotes, and never external content.
  */
 type Column<Row> =
   | readonly ['text', (row: Row, index: number) => string | null]
@@ -22,11 +22,10 @@ type Column<Row> =
     ];
 
 /**
- * Rows as a source of a set-based statement, named `d`, with the names of the columns: Postgres takes them in at half the
- * price of records of JSON, which it parses twice (ADR 0022). A column in which all rows say the same is sent as one value,
- * which most are: what a chunk has in common is parsed once. Each is wrapped in a `select`, which hides values and lengths
- * from the planner: one that sees 1,000 keys and knows of a table only that it was small when it was counted scans it
- * instead of looking up.
+ * Makes rows a source `d` of a set-based statement, with named columns, at half the cost of JSON records, which Postgres
+ * parses twice (ADR 0022).
+ * A column with equal values is sent as one value. Each array is wrapped in a `select`, which hides its values and length:
+ * a planner that sees 1,000 keys scans a table with outdated statistics instead of its index.
  */
 export function unnestRows<Row>(
   rows: readonly Row[],
@@ -37,7 +36,7 @@ export function unnestRows<Row>(
   const selected: RawBuilder<unknown>[] = [];
   for (const [name, [type, valueOf]] of Object.entries(columns)) {
     const first = rows[0] === undefined ? null : valueOf(rows[0], 0);
-    // The first column says how many rows there are.
+    // The first column carries the number of rows.
     if (arrays.length > 0 && rows.every((row, index) => valueOf(row, index) === first)) {
       selected.push(sql`(select ${first}::${TYPES[type]}) as ${sql.id(name)}`);
       continue;
@@ -50,7 +49,7 @@ export function unnestRows<Row>(
   return sql`(select ${sql.join(selected)} from unnest(${sql.join(arrays)}) as u(${sql.join(names)})) as d`;
 }
 
-/** The values of a column as an array for a parameter. */
+/** Converts the values of a column to an array parameter. */
 function arrayOf(
   type: keyof typeof TYPES,
   values: readonly (string | number | boolean | null)[],
@@ -68,16 +67,16 @@ function quoted(text: string): string {
   return `"${NEEDS_ESCAPE.test(text) ? text.replace(/["\\]/g, '\\$&') : text}"`;
 }
 
-/** Long texts end to end, and where each one lies: `convert_from(substr(bytes, start, length), 'UTF8')`. */
+/** Long texts in one buffer, with the position of each: `convert_from(substr(bytes, start, length), 'UTF8')`. */
 export interface TextSlices {
   readonly bytes: Buffer;
-  /** Place, from 1; null for null. */
+  /** Position from 1; null for null. */
   startOf(index: number): number | null;
-  /** In bytes; null for null. */
+  /** Unit: bytes; null for null. */
   lengthOf(index: number): number | null;
 }
 
-/** Long texts without quotes, escapes or a second parse. */
+/** Packs long texts, without quoting, escaping or a second parse. */
 export function textSlices(values: readonly (string | null)[]): TextSlices {
   const lengths = values.map((value) => (value === null ? null : Buffer.byteLength(value)));
   const starts: (number | null)[] = [];

@@ -5,10 +5,10 @@ import { sql } from 'kysely';
 import type { Database } from '../connect.ts';
 import { explainDenied } from '../grants.ts';
 
-/** The first migration. Databases of earlier development states lack it, and have others. */
+/** The first migration. Databases of earlier development states have others in its place. */
 const FIRST = '0001-initial';
 
-/** Every migration, by name, in order; each is an SQL file beside this one. */
+/** All migrations by name, in order; each is an SQL file beside this module. */
 export const MIGRATIONS: Readonly<Record<string, Migration>> = Object.fromEntries(
   [FIRST].map((name) => [name, { up: (db: Database) => runFile(db, name) }]),
 );
@@ -19,15 +19,16 @@ async function runFile(db: Database, name: string): Promise<void> {
 
 const provider: MigrationProvider = { getMigrations: () => Promise.resolve({ ...MIGRATIONS }) };
 
-/** Times that a migration waits for its locks, each for as long as the connection's `lock_timeout`. */
+/** Maximum tries of a migration to get its locks, each as long as the connection's `lock_timeout`. */
 const TRIES_MAX = 4;
 const LOCK_TIMEOUT = '55P03';
 
 /**
- * Brings the database to this program's schema, under Kysely's advisory lock, so that several starters may call it
- * at once. Throws `database_from_future` and `database_from_past` as {@link assertMigrated} does, and `not_ready`, naming
- * the programs to stop, when others hold the locks that it needs: an audit holds them for minutes. Nothing is changed then.
- * A right that is missing throws `database_unreachable` with its grant. Returns the names that were applied now.
+ * Migrates the database to this program's schema, and returns the names of the applied migrations. Simultaneous starters
+ * are serialized by Kysely's advisory lock.
+ * Throws: `database_from_future` and `database_from_past` like {@link assertMigrated}; `not_ready` with the names of the
+ * programs to stop, and nothing changed, when others hold its locks, as an audit does for minutes; `database_unreachable`
+ * with a missing grant.
  */
 export async function migrateToLatest(db: Database): Promise<readonly string[]> {
   try {
@@ -47,13 +48,13 @@ async function migrate(db: Database): Promise<readonly string[]> {
     if (attempt < TRIES_MAX) continue;
     throw new NightshiftError(
       'not_ready',
-      `The migration waits for locks that others hold. Stop these, or wait for their end, then migrate again: ${await readHolders(db)}.`,
+      `The migration timed out on locks of other programs. Stop them, or wait for their end, then migrate again: ${await readHolders(db)}.`,
       { cause: error },
     );
   }
 }
 
-/** Who has a transaction open in this database, the oldest first. */
+/** Names the programs with an open transaction in this database, the oldest first. */
 async function readHolders(db: Database): Promise<string> {
   const { rows } = await sql<{ name: string; pid: number; seconds: number }>`
     select coalesce(nullif(application_name, ''), 'a program without a name') as name, pid,
@@ -65,12 +66,13 @@ async function readHolders(db: Database): Promise<string> {
   const named = rows.map(
     ({ name, pid, seconds }) => `${name} (Postgres process ${pid}, in a transaction for ${seconds} s)`,
   );
-  return named.length === 0 ? 'nobody any more' : named.join(', ');
+  return named.length === 0 ? 'none any more' : named.join(', ');
 }
 
 /**
- * Throws `database_from_future` when the database is ahead of this program, `not_ready` when it is behind, and
- * `database_from_past` when it is of an earlier development state.
+ * Checks that the database has exactly this program's migrations.
+ * Throws: `database_from_future` when it is ahead, `not_ready` when it is behind, `database_from_past` when it is of an
+ * earlier development state.
  */
 export async function assertMigrated(db: Database): Promise<void> {
   const applied = await readApplied(db);
@@ -83,7 +85,7 @@ export async function assertMigrated(db: Database): Promise<void> {
   }
 }
 
-/** The names of the applied migrations. Throws when they are not a beginning of {@link MIGRATIONS}. */
+/** Reads the names of the applied migrations. Throws: when they are not a prefix of {@link MIGRATIONS}. */
 async function readApplied(db: Database): Promise<readonly string[]> {
   const { rows: tables } = await sql<{
     name: string | null;
@@ -102,7 +104,7 @@ async function readApplied(db: Database): Promise<readonly string[]> {
   if (unknown.length > 0) {
     throw new NightshiftError(
       'database_from_future',
-      `The database has the migrations ${unknown.join(', ')}, which this release does not know.`,
+      `The database has the migrations ${unknown.join(', ')}, which this release does not know. Start the release that added them.`,
     );
   }
   return applied;

@@ -1,6 +1,6 @@
 import { sql, type RawBuilder, type SqlBool } from 'kysely';
 
-/** `column` contains `part`, whatever the case; `%`, `_` and `\` in it stand for themselves. */
+/** Matches `column` if it contains `part`, case-insensitive; `%`, `_` and `\` are literal. */
 export function containsText(column: string, part: string): RawBuilder<SqlBool> {
   return sql`${sql.ref(column)} ilike ${`%${part.replaceAll(/[\\%_]/g, '\\$&')}%`}`;
 }

@@ -1,19 +1,19 @@
 import { sql, type Expression, type RawBuilder } from 'kysely';
 import type { Database } from '../connect.ts';
 
-/** Bytes after which a page takes no further row: an answer must be one string, of which the engine has a longest. */
+/** Bytes after which a page ends, because an answer is one string, whose length the engine limits. */
 export const PAGE_BYTES_MAX = 32 * 1024 * 1024;
 
 /** A page of a list. */
 export interface Listed<Row> {
   readonly rows: readonly Row[];
-  /** Whether rows that the limit allowed were left for the next page, because these are large. */
+  /** Whether the page ended before its limit because its rows are large. */
   readonly is_cut: boolean;
 }
 
 /**
- * Reads an ordered and limited `query`, cut before the row at which those so far have come to {@link PAGE_BYTES_MAX}: at
- * least one row, and what is left out never leaves the database. `bytes` is the size of the row `p`.
+ * Reads an ordered and limited `query` up to {@link PAGE_BYTES_MAX}, but at least one row. Rows behind the cut never leave
+ * the database. `bytes` is the size of the row `p`.
  */
 export async function readCutPage<Row extends object>(
   db: Database,

@@ -3,35 +3,35 @@ import { sql } from 'kysely';
 import type { Database } from '../connect.ts';
 import { FREED_BUDGETS, IS_DUE, IS_IDLE, isAnyOverdue, isAuditDue, isOldKey } from './due-conditions.ts';
 
-/** What a look for work asks for. */
+/** The parameters of a look for due work. */
 export interface DueWorkQuestion<P extends ProviderBatchState, B extends BatchState> {
   readonly provider_batch_states: readonly P[];
   readonly batch_states: readonly B[];
-  /** Milliseconds between two audits. */
+  /** Unit: ms. */
   readonly audit_interval_ms: number;
-  /** After so many days idempotency keys are forgotten. */
+  /** Age at which idempotency keys are deleted. Unit: days. */
   readonly idempotency_key_days: number;
-  /** So many runs past their deadline are gone through, those at the provider among them; null: all. */
+  /** Maximum runs past their deadline to examine, including runs at the provider; null: all. */
   readonly late_runs_max: number | null;
 }
 
-/** What would find work if it looked now. */
+/** The kinds of due work. */
 export interface DueWork<P extends ProviderBatchState, B extends BatchState> {
-  /** Those states in which rows are due that nobody holds. */
+  /** The states with due rows without a holder. */
   readonly provider_batch_states: readonly P[];
   readonly batch_states: readonly B[];
-  /** Runs are ready to be sealed, or were put off until now. */
+  /** Runs are ready to be sealed, or their delay has ended. */
   readonly ready_runs: boolean;
   /** Runs wait for their calls to be carried out. */
   readonly open_calls: boolean;
-  /** A sweep may find something: what no due row names, or rows to clear away. */
+  /** A sweep may find work without a due row, or rows to delete. */
   readonly sweep: boolean;
   readonly audit: boolean;
 }
 
 /**
- * Reads which work is due, in one statement of index look-ups, whatever there is but runs past their deadline. It asks what the claims ask, by the same
- * conditions, and locks nothing: who claims may still find that somebody else was first.
+ * Reads which work is due, in one statement of index look-ups. The cost grows only with the runs past their deadline.
+ * The conditions are those of the claims. It locks nothing, so another worker may claim the work first.
  */
 export async function readDueWork<P extends ProviderBatchState, B extends BatchState>(
   db: Database,
@@ -53,6 +53,6 @@ export async function readDueWork<P extends ProviderBatchState, B extends BatchS
            ${isAuditDue(question.audit_interval_ms)} as audit
   `.execute(db);
   const [row] = rows;
-  if (row === undefined) throw new Error('The database did not say what is due.');
+  if (row === undefined) throw new Error('The database returned no row about due work.');
   return row;
 }

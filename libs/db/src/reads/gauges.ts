@@ -2,22 +2,22 @@ import { sql } from 'kysely';
 import type { Database } from '../connect.ts';
 import { pauseCauseOf, type PauseCause } from './provider-batch/paused-credentials.ts';
 
-/** How the house stands, in numbers that cost a few index look-ups. */
+/** Gauges of the installation that cost only a few index look-ups. */
 export interface Gauges {
   readonly batches: readonly { readonly state: string; readonly count: number }[];
   readonly provider_batches: readonly { readonly state: string; readonly count: number }[];
-  /** Runs that wait for their next request, and for their calls. */
+  /** Runs that wait for their next request. */
   readonly ready_runs: number;
   readonly acting_runs: number;
-  /** Seconds for which the oldest due row has waited; 0 when none is due. */
+  /** Wait of the oldest due row; 0 without one. Unit: s. */
   readonly oldest_due_seconds: number;
-  /** Why nothing is sent at present, for each credential of which that is so. */
+  /** The causes of the present pauses, one per paused credential. */
   readonly pauses: readonly PauseCause[];
 }
 
 /**
- * Reads the gauges. Batches and provider batches that have ended for good are left out: there may be millions. Index: batch_open
- * and those of what is due.
+ * Reads the gauges, without ended batches and provider batches, of which there may be millions.
+ * Index: `batch_open` and the indexes of due rows.
  */
 export async function readGauges(db: Database): Promise<Gauges> {
   const { rows } = await sql<Omit<Gauges, 'pauses'> & { readonly pause_reasons: readonly string[] }>`
@@ -34,7 +34,7 @@ export async function readGauges(db: Database): Promise<Gauges> {
            array(select coalesce(pause_reason, '') from credential where paused_until > app_now()) as pause_reasons
   `.execute(db);
   const [row] = rows;
-  if (row === undefined) throw new Error('The gauges cannot be read.');
+  if (row === undefined) throw new Error('The database returned no row for the gauges.');
   const { pause_reasons, ...gauges } = row;
   return { ...gauges, pauses: pause_reasons.map(pauseCauseOf) };
 }

@@ -1,17 +1,17 @@
 import { sql, type RawBuilder, type Sql, type SqlBool } from 'kysely';
 import type { Database } from '../connect.ts';
 
-/** Which part of a list is wanted. `after` and `before` are ids of items of the list. */
+/** The requested part of a list. `after` and `before` are ids of its items. */
 export interface Page {
   readonly limit: number;
   readonly order: 'asc' | 'desc';
-  /** The items that follow it in the sort order. */
+  /** The items after it in the sort order. */
   readonly after: string | null;
-  /** The items just before it, still in the sort order. */
+  /** The items just before it, in the sort order. */
   readonly before: string | null;
 }
 
-/** Where a cursor stands in a list sorted by (time, id). */
+/** The position of a cursor in a list sorted by (time, id). */
 interface Position {
   /** Text, because a Date would lose its microseconds. */
   readonly time: string;
@@ -21,25 +21,25 @@ interface Position {
 /** A page as SQL: `where ${where} order by ${orderBy} limit …`, then `inOrder(rows)`. */
 export interface Keyset {
   readonly where: RawBuilder<SqlBool>;
-  /** What `where` says of the times alone: false of a `time` that no item of the page has. */
+  /** `where` for the time alone: false for a `time` that no item of the page has. */
   spans(time: RawBuilder<unknown>): RawBuilder<SqlBool>;
   readonly orderBy: RawBuilder<unknown>;
   inOrder<Row>(rows: readonly Row[]): readonly Row[];
 }
 
-/** The tables that are listed by (time, id). */
+/** Tables with lists sorted by (time, id). */
 type ListedTable = 'agent' | 'block' | 'tool' | 'batch' | 'run';
 
 /**
- * How far the time in an id may be from the row's own: that one has milliseconds and comes from the clock of whoever made
- * the id, this one has microseconds and comes from the database's.
+ * Maximum difference between the time in an id and the row's time: the former has milliseconds of the creator's clock, the
+ * latter microseconds of the database's.
  */
 const ID_TIME_SLACK_MS = 1_000;
 
 /**
- * The page as conditions on `alias.<time>, alias.id`, to be served by an index on them. A cursor is taken by its stored
- * position; that of a deleted row by the time in its id (a UUIDv7) less a second, so that who deletes while listing misses
- * nothing, and at worst sees again what was made in that second; any other unknown id as no cursor.
+ * Returns the page as conditions on `alias.<time>, alias.id`, for an index on them. A cursor stands at its stored position.
+ * The cursor of a deleted row stands a second before the time in its id (a UUIDv7): a client that deletes while listing
+ * misses no row and sees at most that second again. Any other unknown id is ignored.
  */
 export async function toKeyset(
   db: Database,
@@ -71,7 +71,7 @@ export async function toKeyset(
   };
 }
 
-/** The direction in which a page is read: backwards from `before`, so that the items next to it are the ones found. */
+/** Returns the direction of a read: backwards from `before`, so that the limit keeps its neighbours. */
 export function readDirection(page: Page): 'asc' | 'desc' {
   if (page.before === null) return page.order;
   return page.order === 'asc' ? 'desc' : 'asc';
@@ -99,10 +99,10 @@ async function findStoredPositions(
   return new Map(rows.map((row) => [row.id, row]));
 }
 
-/** About when a UUIDv7 was made, moved by so much; undefined for an id of another version. */
+/** Returns the time in a UUIDv7, shifted by `shiftMs`; undefined for an id of another version. */
 function positionByIdTime(id: string, shiftMs: number): Position | undefined {
   if (id[14] !== '7') return undefined;
   const madeAtMs = Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16);
-  // JavaScript marks a year of five digits, which the database only knows unmarked.
+  // JavaScript prefixes years of five digits with a sign, which the database does not accept.
   return { id, time: new Date(madeAtMs + shiftMs).toISOString().replace(/^\+0/, '') };
 }

@@ -4,13 +4,13 @@ import { distinctDefinitions, requestedDefinitions } from '../commits/batch/requ
 import type { Tx } from '../connect.ts';
 import { readRunAgents } from '../reads/catalog/agent-definitions.ts';
 
-/** Accepts a batch without the checks of an intake. Throws if an agent does not exist, or changes meanwhile. */
+/** Accepts a batch without the checks of an intake. Throws: an error for a missing or changed agent. */
 export async function acceptBatch(trx: Tx, projectId: string, batch: NewBatch): Promise<AcceptedBatch> {
-  const wishes = requestedDefinitions(batch.runs);
-  const known = await readRunAgents(trx, projectId, distinctDefinitions(wishes));
-  const agents = wishes.flatMap(({ key }) => known.get(key) ?? []);
+  const requests = requestedDefinitions(batch.runs);
+  const known = await readRunAgents(trx, projectId, distinctDefinitions(requests));
+  const agents = requests.flatMap(({ key }) => known.get(key) ?? []);
   const accepted =
-    agents.length === wishes.length ? await commitBatch(trx, projectId, batch, wishes, agents) : null;
+    agents.length === requests.length ? await commitBatch(trx, projectId, batch, requests, agents) : null;
   if (accepted === null) throw new Error('An agent of the batch does not exist or was changed.');
   return accepted;
 }

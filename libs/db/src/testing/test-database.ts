@@ -5,7 +5,7 @@ import pg from 'pg';
 import { connect, type Database } from '../connect.ts';
 import { migrateToLatest } from '../migrations/migrate.ts';
 
-/** A migrated database of its own for one test file. */
+/** A migrated database for one test file. */
 export interface TestDatabase {
   readonly db: Database;
   readonly pool: pg.Pool;
@@ -15,8 +15,8 @@ export interface TestDatabase {
 }
 
 /**
- * Clones the migrated template database, making it first if this server has none for the present migrations.
- * `serverUrl` names any database of a server on which databases may be created.
+ * Clones the migrated template database, creating it first if the server has none for the present migrations. `serverUrl`
+ * names any database of a server with the right to create databases.
  */
 export async function openTestDatabase(serverUrl: string): Promise<TestDatabase> {
   const template = await ensureTemplate(serverUrl);
@@ -39,7 +39,7 @@ export async function openTestDatabase(serverUrl: string): Promise<TestDatabase>
 async function ensureTemplate(serverUrl: string): Promise<string> {
   const name = `template_${migrationsHash()}`;
   await onServer(serverUrl, async (client) => {
-    // One maker at a time: test files start together.
+    // Only one creator at a time, because test files start together.
     await client.query('select pg_advisory_lock(7201)');
     const { rowCount } = await client.query(
       'select 1 from pg_database where datname = $1 and datistemplate',

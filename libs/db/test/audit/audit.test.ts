@@ -54,9 +54,9 @@ beforeAll(async () => {
 });
 afterAll(() => database.close());
 
-/** A database in the middle of its life: something in every state that the worker brings about. */
+/** Fills a database with rows in every state that workers produce. */
 async function live(on: Database): Promise<void> {
-  // Ended: one run answered at once, one with calls, one that wrote its memory, one that failed; and another behind it.
+  // Ended: runs answered at once, with calls, with memory writes, and failed; another run waits behind.
   const fleet = await acceptFleet(on, 4);
   const [plain, calling, rewriting, failing] = fleet.run_ids as [string, string, string, string];
   await sql`update batch set callback_url = 'https://example.com/done' where id = ${fleet.id}::uuid`.execute(
@@ -93,7 +93,7 @@ async function live(on: Database): Promise<void> {
       commitBatchFinish(trx, lease, decideFinish(await lockForFinish(trx, lease)), 0),
     );
   }
-  // Cancelled: one run that waited, one that is at the provider.
+  // Cancelled: a waiting run and a run at the provider.
   const cancelled = await acceptFleet(on, 1);
   await submit(on, (await seal(on)).id);
   const [waiting] = await createTestAgents(on, 1);
@@ -105,7 +105,7 @@ async function live(on: Database): Promise<void> {
       commitRunsCancelled(trx, leaseOf('batch', claimed), { from_ordinal: 0, limit: 100 }, 3),
     );
   }
-  // Withdrawn once, then answered in part: acting, trying again, and still out.
+  // Withdrawn once, then answered in part: acting, retrying, and in flight.
   const [agent] = await createTestAgents(on, 1);
   const going = await acceptFleet(on, 3);
   await accept(on, [aRun(agent!.id), aRun(agent!.id)]);
@@ -117,7 +117,7 @@ async function live(on: Database): Promise<void> {
   const last = await end(on, id);
   await ingest(on, last, callsTools(2), { run_ids: [going.run_ids[0]!] });
   await ingest(on, last, { kind: 'expired' }, { run_ids: [going.run_ids[1]!] });
-  // Taken over once; and one that only waits to be sealed.
+  // A chunk taken over once; and a run that waits to be sealed.
   await later(on, 60_000, (trx) => claimToolsChunk(trx, ALICE));
   await later(on, 120_000, (trx) => claimToolsChunk(trx, ALICE));
   await acceptFleet(on, 1);
@@ -138,7 +138,7 @@ async function live(on: Database): Promise<void> {
   );
 }
 
-/** A call that rewrites a block, settled in the commit that applies its answer. */
+/** Applies an answer with a call that rewrites a block. */
 async function rewriteMemory(on: Database, runId: string, agentId: string): Promise<void> {
   await inTransaction(on, async (trx) => {
     const run = [...(await lockRuns(trx, [runId])).values()][0]!;
@@ -177,7 +177,7 @@ async function rewriteMemory(on: Database, runId: string, agentId: string): Prom
   });
 }
 
-/** Whether the invariant is broken as the transaction sees it. */
+/** True if the transaction sees a violation of the invariant. */
 async function isBroken(trx: Tx, id: string): Promise<boolean> {
   const invariant = invariants().find((candidate) => candidate.id === id);
   if (invariant === undefined) throw new Error(`There is no invariant ${id}.`);
@@ -187,7 +187,7 @@ async function isBroken(trx: Tx, id: string): Promise<boolean> {
 
 class Undone extends Error {}
 
-/** Whether the statements, which are then undone, break the invariant. Triggers rest; a break drops the constraint in its way. */
+/** True if the statements, which are rolled back, break the invariant. Triggers are off; a case may drop a constraint. */
 async function breaks(id: string, statements: readonly string[]): Promise<boolean> {
   let broken = false;
   await inTransaction(db, async (trx) => {
@@ -212,8 +212,7 @@ const one = (table: string, where: string, key = 'id'): string =>
   `${key} = (select ${key} from ${table} where ${where} order by ${key} limit 1)`;
 const aRunIn = (state: string): string => one('run', `state = '${state}'`);
 
-/** Ways to break each invariant. */
-/** Puts a line aside for every step in a state, with a usage that it reports. */
+/** Quarantines a line with a reported usage for every step in a state. */
 const putAside = (reason: string, usage: string, state: string): string => `
   insert into result_line (provider_batch_id, line_number, project_id, custom_id, reason, byte_length, excerpt, bill)
   select p.id, 100 + row_number() over (), p.project_id, p.nonce || '-' || substr(replace(s.run_id::text, '-', ''), 1, 26)
@@ -258,7 +257,7 @@ const BREAKS: Readonly<Record<string, Readonly<Record<string, readonly string[]>
     'a message belongs to another run': [
       `update message set run_id = (select id from run where state = 'completed' limit 1) where run_id = (select id from run where state = 'in_flight' limit 1)`,
     ],
-    'nobody owns a message of a run': [
+    'a message of a run has no owner': [
       `update message set run_id = null where run_id = (select id from run where state = 'in_flight' limit 1)`,
     ],
   },
@@ -353,7 +352,7 @@ const BREAKS: Readonly<Record<string, Readonly<Record<string, readonly string[]>
     'a run past its deadline is forgotten': [
       `update run set deadline_at = now() - interval '1 hour', overdue_from = now() - interval '1 hour' where state = 'ready'`,
     ],
-    'a run waits for nobody': [
+    'a run waits for a free conversation': [
       `update run set created_at = now() - interval '1 hour' where state = 'queued'`,
       `update conversation set run_id = null where id in (select conversation_id from run where state = 'queued')`,
     ],
@@ -424,7 +423,7 @@ const BREAKS: Readonly<Record<string, Readonly<Record<string, readonly string[]>
       `update credential set lease_owner = null, lease_until = now() + interval '1 minute'`,
     ],
     'more takeovers than claims': [`update run_chunk set takeovers = lease_epoch + 1`],
-    'somebody holds what is over': [
+    'an ended batch has a holder': [
       `update provider_batch set lease_owner = 'alice', lease_until = now(), lease_epoch = 9 where state = 'ingested'`,
     ],
   },
@@ -468,7 +467,7 @@ const BREAKS: Readonly<Record<string, Readonly<Record<string, readonly string[]>
     'a callback went out early': [
       `update batch set callback_attempts = 1, callback_url = 'x' where state = 'running'`,
     ],
-    'nobody is to send it': [`update batch set next_due_at = null where callback_url is not null`],
+    'its delivery is not due': [`update batch set next_due_at = null where callback_url is not null`],
     'sent without a try': [`update batch set callback_sent_at = now() where callback_url is not null`],
   },
   I19: {
@@ -534,7 +533,7 @@ const BREAKS: Readonly<Record<string, Readonly<Record<string, readonly string[]>
     'a chunk without a run': [`update run_chunk set run_ids = run_ids || gen_random_uuid()`],
   },
   I21b: {
-    'a run waits for nobody': [`update run set state = 'requires_action' where ${aRunIn('acting')}`],
+    'a run awaits no call': [`update run set state = 'requires_action' where ${aRunIn('acting')}`],
     'a run goes on without its caller': [
       `update tool_call set awaits = 'answer' where state = 'pending' and run_id in (select id from run where ${aRunIn('acting')})`,
     ],
@@ -577,7 +576,7 @@ const BREAKS: Readonly<Record<string, Readonly<Record<string, readonly string[]>
     'a run writes more than it may': [`update run set max_output_tokens = 1`],
   },
   I23d: {
-    'runs wait for room that nobody makes': [
+    'runs wait for room without a reservation to release': [
       `insert into batch_budget (batch_id, project_id, room) select id, project_id, 'short' from batch where state = 'running'`,
     ],
   },
@@ -606,7 +605,7 @@ const BREAKS: Readonly<Record<string, Readonly<Record<string, readonly string[]>
   },
 };
 
-test('a database in the middle of its life breaks no invariant', async () => {
+test('a database with all kinds of rows breaks no invariant', async () => {
   expect(await auditInvariants(db)).toEqual([]);
   const states = await sql<{ state: string }>`select distinct state from run order by state`.execute(db);
   expect(states.rows.map((row) => row.state)).toEqual([
@@ -620,13 +619,13 @@ test('a database in the middle of its life breaks no invariant', async () => {
   ]);
 });
 
-test('every invariant has an id of its own, and a way to break it below', () => {
+test('every invariant has a unique id and a case that breaks it', () => {
   const ids = invariants().map((invariant) => invariant.id);
   expect(new Set(ids).size).toBe(ids.length);
   expect(Object.keys(BREAKS).sort()).toEqual([...ids].sort());
 });
 
-test('a line that was put aside and booked breaks none, and the step is found by its custom id as it is written', async () => {
+test('a quarantined and booked line breaks no invariant, and its step is found by the custom id as written', async () => {
   await expect(
     inTransaction(db, async (trx) => {
       await sql`update step set error = '{"type": "unusable"}', output_tokens = 9 where state = 'errored'`.execute(
@@ -652,7 +651,7 @@ test('a line that was put aside and booked breaks none, and the step is found by
   ).rejects.toThrow('rolled back');
 });
 
-describe('a break is seen', () => {
+describe('a violation is found', () => {
   const cases = Object.entries(BREAKS).flatMap(([id, ways]) =>
     Object.entries(ways).map(([what, statements]) => ({ id, what, statements })),
   );
@@ -661,7 +660,7 @@ describe('a break is seen', () => {
   });
 });
 
-test('what is broken is reported with its promise and the rows, no more than twenty of each', async () => {
+test('a violation is reported with its promise and at most twenty rows per invariant', async () => {
   const broken = await openTestDatabase(inject('postgresUrl'));
   try {
     await acceptFleet(broken.db, 25);
@@ -669,18 +668,18 @@ test('what is broken is reported with its promise and the rows, no more than twe
     const violations = await auditInvariants(broken.db);
     expect(violations).toHaveLength(20);
     expect(violations[0]).toMatchObject({ id: 'I21a', row: { state: 'ready', chunks: 0 } });
-    expect(violations[0]!.name).toMatch(/^whoever must act/);
+    expect(violations[0]!.name).toMatch(/^a waiting run can be found/);
   } finally {
     await broken.close();
   }
 });
 
-test('what is due is judged by the time of the snapshot, however long the audit takes', async () => {
+test('due rows are judged by the time of the snapshot, however long the audit takes', async () => {
   const slow = await openTestDatabase(inject('postgresUrl'));
   try {
     await acceptFleet(slow.db, 1);
     await sql`update run_chunk set next_due_at = app_now() - interval '2 minutes'`.execute(slow.db);
-    // An hour passes before an invariant is looked at.
+    // An hour passes before the invariant is checked.
     await sql`
       create or replace function app_now() returns timestamptz language sql volatile parallel safe as
       $$ select clock_timestamp() + case when current_query() like '%as broken limit%' then interval '1 hour' else interval '0' end $$
@@ -692,7 +691,7 @@ test('what is due is judged by the time of the snapshot, however long the audit 
   }
 });
 
-test('what is due and unheld counts as stalled after the time that the caller says', async () => {
+test('due and unheld rows count as stalled after the given time', async () => {
   const idle = await openTestDatabase(inject('postgresUrl'));
   try {
     await acceptFleet(idle.db, 1);

@@ -15,7 +15,7 @@ import { openEmptyDatabase } from './empty-database.ts';
 let empty: Awaited<ReturnType<typeof openEmptyDatabase>>;
 const open: Database[] = [];
 
-/** A program of its own: its own pool on the database. */
+/** Simulates a program with its own pool on the database. */
 function program(
   options: { readonly applicationName?: string; readonly lockTimeoutMs?: number } = {},
 ): Database {
@@ -35,7 +35,7 @@ afterEach(async () => {
 const ALL = Object.keys(MIGRATIONS);
 
 describe('migrating', () => {
-  test('applies every migration once; a second time applies none', async () => {
+  test('applies every migration once; a second call applies none', async () => {
     const db = program();
     await expect(assertMigrated(db)).rejects.toMatchObject({ code: 'not_ready' });
     expect(await migrateToLatest(db)).toEqual(ALL);
@@ -43,7 +43,7 @@ describe('migrating', () => {
     await assertMigrated(db);
   });
 
-  test('programs that start together apply every migration once between them', async () => {
+  test('programs that start together apply every migration once in total', async () => {
     const applied = await Promise.all(Array.from({ length: 4 }, () => migrateToLatest(program())));
     expect(applied.flat()).toEqual(ALL);
   });
@@ -51,7 +51,7 @@ describe('migrating', () => {
   test('waits for programs that hold its locks, and names them after four timeouts', async () => {
     const patient = program({ lockTimeoutMs: 5_000 });
     const provider = { getMigrations: () => Promise.resolve({ ...MIGRATIONS }) };
-    // Makes Kysely's own tables and applies nothing.
+    // Creates Kysely's own tables and applies nothing.
     await new Migrator({ db: patient, provider }).migrateTo(NO_MIGRATIONS);
     const migrated = await program({ applicationName: 'some-audit' })
       .transaction()
@@ -59,7 +59,7 @@ describe('migrating', () => {
         await sql`lock table kysely_migration in share mode`.execute(audit);
         await expect(migrateToLatest(program({ lockTimeoutMs: 20 }))).rejects.toMatchObject({
           code: 'not_ready',
-          message: expect.stringMatching(/Stop these.*: some-audit \(Postgres process \d+/),
+          message: expect.stringMatching(/Stop them.*: some-audit \(Postgres process \d+/),
         });
         return { later: migrateToLatest(patient) };
       });
@@ -75,7 +75,7 @@ describe('migrating', () => {
     await expect(assertMigrated(db)).rejects.toMatchObject(refusal);
   });
 
-  test('a database that a later release has migrated is refused and left as it is', async () => {
+  test('a database migrated by a later release is refused and left unchanged', async () => {
     const db = program();
     await migrateToLatest(db);
     const insertion = { name: '9999_later', timestamp: '2027-01-01T00:00:00Z' };
@@ -96,7 +96,7 @@ describe('migrating', () => {
 });
 
 describe('app_now(), the one clock', () => {
-  test('is the time of the server, going on within a transaction', async () => {
+  test('is the time of the server, and moves on within a transaction', async () => {
     const db = program();
     await migrateToLatest(db);
     const before = Date.now();
@@ -108,7 +108,7 @@ describe('app_now(), the one clock', () => {
     expect(second.getTime()).toBeLessThanOrEqual(Date.now() + 1);
   });
 
-  test('follows nightshift.now where it is set, also in defaults, and nowhere else', async () => {
+  test('follows nightshift.now where it is set, also in defaults, and only there', async () => {
     const db = program();
     await migrateToLatest(db);
     const instant = new Date('2031-02-03T04:05:06.789Z');

@@ -12,13 +12,14 @@ export interface ClaimedBatch {
   readonly total: number;
   readonly lease_epoch: number;
   readonly taken_over_from: string | null;
-  /** Milliseconds since it was asked to stop; null where it was not. */
+  /** Time since the cancel request. Unit: ms. Null: no cancel was requested. */
   readonly stopping_ms: number | null;
 }
 
 /**
- * Claims up to `limit` due batches in one of `states`, oldest due first. Locks with skip locked; served by batch_due.
+ * Claims up to `limit` due batches in one of `states`, longest due first.
  * The caller ends with `commitBatchFinish`, a cancel step, or a release.
+ * Locks: the rows, with skip locked. Index: `batch_due`.
  */
 export async function claimDueBatches(
   db: Database,

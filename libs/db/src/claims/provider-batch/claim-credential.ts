@@ -3,14 +3,14 @@ import type { Database } from '../../connect.ts';
 import { GIVE_LEASE_BACK, type Claimant, type Lease } from '../lease.ts';
 
 /**
- * The right to send one create at a time. `failures` counts those in a row that got no answer or were put off; `refusals` those
- * that were refused as bad since the last that was taken, whatever else came between.
+ * The right to send creates, one at a time. `failures`: consecutive creates without an answer or put off. `refusals`:
+ * creates refused as bad since the last accepted create, whatever came between.
  */
 export type ClaimedCredential = Lease & { readonly failures: number; readonly refusals: number };
 
 /**
- * Claims the right to send a create under a credential that nobody holds and that is not paused; null otherwise. Passes over
- * one that another claims; who seals for it keeps nobody out.
+ * Claims a credential that has no holder and is not paused; null otherwise. Skips a row that another claimant has locked; a
+ * sealing does not block it.
  */
 export async function claimCredential(
   db: Database,
@@ -40,20 +40,20 @@ export async function claimCredential(
       };
 }
 
-/** What a send taught about the credential. */
+/** The outcome of a send for its credential. */
 export type CredentialVerdict =
-  /** The provider took a batch. */
+  /** The provider accepted a batch. */
   | { readonly kind: 'works' }
-  /** Nothing: none was made, or a body alone was at fault. */
+  /** No verdict: no create was sent, or only its body was at fault. */
   | { readonly kind: 'unused' }
-  /** No create was tried. The credential is paused until a local fault is fixed. */
+  /** No create was tried: the credential is paused until a local fault is fixed. */
   | { readonly kind: 'rests'; readonly pause_ms: number; readonly reason: string }
-  /** Nobody sends under it until the pause is over; `refused`: because the provider calls what it was sent bad. */
+  /** The credential is paused; `refused`: the provider called the request bad. */
   | { readonly kind: 'failed' | 'refused'; readonly pause_ms: number; readonly reason: string };
 
 /**
- * Gives the credential back with what was learnt. A longer pause, or a halt, that was set meanwhile stays. Does nothing if it was
- * given back or taken over.
+ * Releases the credential with the verdict. A longer pause, or a halt, set meanwhile stays. Does nothing for a lease that
+ * was released or taken over.
  */
 export async function releaseCredential(
   db: Database,
@@ -68,7 +68,7 @@ export async function releaseCredential(
                            when ${verdict.kind === 'unused' || verdict.kind === 'rests'} then failures else 0 end,
            refusals = case when ${verdict.kind === 'works'} then 0
                            when ${verdict.kind === 'refused'} then least(refusals + 1, 1000) else refusals end,
-           -- A claim clears what is over, so a pause that is there now was set under this lease.
+           -- A claim clears expired pauses, so a present pause was set under this lease.
            paused_until = greatest(paused_until, app_now() + ${failed?.pause_ms ?? null}::float8 * interval '1 millisecond'),
            pause_reason = case when paused_until > coalesce(
                                       app_now() + ${failed?.pause_ms ?? null}::float8 * interval '1 millisecond', '-infinity')

@@ -9,21 +9,21 @@ import { fenced, LAST_HOLDER, leasedTo, type Claimant, type Lease } from '../lea
 export type ProviderBatchRow = Selectable<DB['provider_batch']>;
 
 /**
- * Leases a provider batch and counts consecutive crashes: holders whose lease ran out. A holder that gave it back after it
- * had begun to work resets the count and the suspect. Only building and ingesting count as work; a look does not.
+ * Leases a provider batch and counts consecutive crashes, that is, expired leases. An orderly release after the start of
+ * the work resets the count and the suspect. Building and ingesting count as work; a poll does not.
  */
 const leasedInTurnTo = (claimant: Claimant): RawBuilder<unknown> =>
   sql`${leasedTo(claimant)}, untried = state in ('building', 'ended'),
       crash_count = case when holder is not null then least(crash_count + 1, 1000) when untried then crash_count else 0 end,
       suspect = case when holder is not null or untried then suspect end`;
 
-/** A claimed provider batch; `taken_over_from` names the last holder when that one let the lease run out. */
+/** A claimed provider batch; `taken_over_from` names the last holder if its lease expired. */
 export type ClaimedProviderBatch = ProviderBatchRow & { readonly taken_over_from: string | null };
 
 /**
- * Claims up to `limit` due provider batches in one of `states`, oldest due first, and leases them to the caller.
- * Locks the rows with skip locked (two claimants never wait for each other); served by provider_batch_due.
- * The caller works on them and ends with a commit that carries the epoch, or releases them.
+ * Claims up to `limit` due provider batches in one of `states`, longest due first.
+ * The caller ends with a commit that carries the epoch, or a release.
+ * Locks: the rows, with skip locked. Index: `provider_batch_due`.
  */
 export async function claimDueProviderBatches(
   db: Database,
@@ -37,7 +37,7 @@ export async function claimDueProviderBatches(
   return rows;
 }
 
-/** `claimed`: the due provider batches, leased, each with its last holder where that one let the lease run out. */
+/** The CTE `claimed`: leases the due provider batches, each with the last holder of an expired lease. */
 function leasing(
   states: readonly ProviderBatchState[],
   limit: number,
@@ -59,18 +59,18 @@ function leasing(
       returning p.*, due.holder as taken_over_from)`;
 }
 
-/** What was claimed, and when there is more. */
+/** Claimed provider batches, and the time until the next. */
 interface ClaimedAndNext {
   readonly batches: readonly ClaimedProviderBatch[];
   /** The database's time of the claim. */
   readonly now: Date;
-  /** Milliseconds until the next one that is not due yet; null where none waits. */
+  /** Time until the next provider batch is due; null when none waits. Unit: ms. */
   readonly next_in_ms: number | null;
 }
 
 type MaybeClaimed = ClaimedProviderBatch | Record<keyof ClaimedProviderBatch, null>;
 
-/** As {@link claimDueProviderBatches}, and says when the next one is due. One statement, whether anything is due or not. */
+/** Claims like {@link claimDueProviderBatches} and reads the time until the next is due, in one statement. */
 async function claimDueAndNext(
   db: Database,
   states: readonly ProviderBatchState[],
@@ -86,7 +86,7 @@ async function claimDueAndNext(
     select c.*, t.now, l.next_in_ms from clock t cross join later l left join claimed c on true
   `.execute(db);
   const [first] = rows;
-  if (first === undefined) throw new Error('The database did not say its time.');
+  if (first === undefined) throw new Error('The database returned no row for its clock.');
   return {
     batches: rows.filter((row) => row.id !== null),
     now: first.now,
@@ -94,28 +94,28 @@ async function claimDueAndNext(
   };
 }
 
-/** Provider batches that are to be looked at, and when the next ones are: nobody rings for that. */
+/** Provider batches due for a poll, and the time until the next poll; no signal announces polls. */
 export type ClaimedPolls = ClaimedAndNext;
 
-/** Claims up to `limit` of those at the provider that are due for a look. Index: `provider_batch_due`. */
+/** Claims up to `limit` provider batches that are due for a poll. Index: `provider_batch_due`. */
 export function claimDuePolls(db: Database, limit: number, claimant: Claimant): Promise<ClaimedPolls> {
   return claimDueAndNext(db, ['submitted', 'cancelling'], limit, claimant);
 }
 
-/** The provider batch that is to be sent first, and when the next one is: nobody rings when a rest is over. */
+/** The next provider batch to send, and the time until another is due; no signal announces the end of a pause. */
 export interface ClaimedSend {
   readonly batch: ClaimedProviderBatch | null;
-  /** Milliseconds until the next one that is not due yet; null where none waits. */
+  /** Time until the next provider batch is due; null when none waits. Unit: ms. */
   readonly next_in_ms: number | null;
 }
 
-/** Claims one that is built and due to be sent. Index: `provider_batch_due`. */
+/** Claims one provider batch that is built and due to be sent. Index: `provider_batch_due`. */
 export async function claimDueSend(db: Database, claimant: Claimant): Promise<ClaimedSend> {
   const { batches, next_in_ms } = await claimDueAndNext(db, ['building'], 1, claimant);
   return { batch: batches[0] ?? null, next_in_ms };
 }
 
-/** Claims one provider batch by id, due or not, if it is in `state` and nobody holds it. */
+/** Claims one provider batch by id, due or not, if it is in `state` and has no holder. */
 export async function claimProviderBatch(
   db: Database,
   id: string,
@@ -138,8 +138,9 @@ export async function claimProviderBatch(
 }
 
 /**
- * Notes a request or line before a worker tries it alone: a crash from here on counts against it. Returns its consecutive
- * tries, this one included. Throws `fenced`.
+ * Notes a request or line before a worker tries it alone, so that a crash counts against it. Returns its consecutive tries,
+ * including this one.
+ * Throws: `fenced`.
  */
 export async function noteSuspect(
   db: Database,
@@ -156,8 +157,8 @@ export async function noteSuspect(
 }
 
 /**
- * Notes that the holder begins to work on a provider batch that crashed others: giving it back from here on resets the crash
- * count. Throws `fenced`.
+ * Notes that the holder begins to work on a provider batch after crashes; a release from now on resets the crash count.
+ * Throws: `fenced`.
  */
 export async function noteTried(db: Database, lease: Lease): Promise<void> {
   const { numUpdatedRows } = await updateHeld(db, lease).set({ untried: false }).executeTakeFirst();
@@ -169,6 +170,6 @@ export async function resetCrashCount(db: Database, lease: Lease): Promise<void>
   await updateHeld(db, lease).set({ crash_count: 0 }).execute();
 }
 
-/** An update of a provider batch that is still the caller's. */
+/** Starts an update of a provider batch that is still leased to the caller. */
 const updateHeld = (db: Database, lease: Lease) =>
   db.updateTable('provider_batch').where('id', '=', lease.id).where('lease_epoch', '=', lease.epoch);

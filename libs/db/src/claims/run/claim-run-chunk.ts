@@ -4,20 +4,21 @@ import { AS_FIRST } from '../../fragments.ts';
 import { IS_DUE } from '../../reads/due-conditions.ts';
 import { LAST_HOLDER, leasedTo, type Claimant } from '../lease.ts';
 
-/** A claimed chunk of runs whose calls are to be carried out. */
+/** A claimed chunk of runs with calls to carry out. */
 export interface ClaimedRunChunk {
   readonly id: string;
   readonly run_ids: readonly string[];
   readonly lease_epoch: number;
   readonly failures: number;
-  /** Holders in a row that let their lease run out since it was made or last came back in halves. */
+  /** Consecutive expired leases since the chunk was made or last split. */
   readonly takeovers: number;
   readonly taken_over_from: string | null;
 }
 
 /**
- * Claims the chunk of runs in `acting` that has been due longest, or null. Locks it with skip locked; served by
- * run_chunk_due. The caller carries the calls out and ends with `commitToolResults`, which deletes the chunk.
+ * Claims the chunk of `acting` runs that has been due longest; null without one.
+ * The caller carries out the calls and ends with `commitToolResults`, which deletes the chunk.
+ * Locks: the row, with skip locked. Index: `run_chunk_due`.
  */
 export async function claimToolsChunk(db: Database, claimant: Claimant): Promise<ClaimedRunChunk | null> {
   const { rows } = await sql<ClaimedRunChunk>`

@@ -8,19 +8,19 @@ import type { InputMessage, NewBatch, NewRun } from './new-batch.ts';
 import { RUNS_PER_CHUNK } from '../run/run-chunks.ts';
 import { rowsPerStatement } from '../rows-per-statement.ts';
 
-/** A run of a batch that is accepted, and where its input goes. */
+/** A run of an accepted batch, and the place of its input. */
 export interface PlannedRun {
   readonly id: string;
   readonly request: NewRun;
   readonly conversation_id: string;
   readonly definition_id: string;
   readonly ordinal: number;
-  /** First and last message of its input; null when it has to wait. */
+  /** First and last message of its input; null when it must wait. */
   readonly first_seq: number | null;
   readonly last_seq: number | null;
 }
 
-/** Writes everything that an accepted batch is made of; `now` is the time of all its rows. The caller holds the conversations. */
+/** Inserts all rows of an accepted batch with `now` as their time. The caller holds the conversations. */
 export async function insertAccepted(
   trx: Tx,
   projectId: string,
@@ -30,7 +30,7 @@ export async function insertAccepted(
 ): Promise<void> {
   const queued = plan.filter((run) => run.first_seq === null).length;
   await insertBatch(trx, projectId, batch, queued, now);
-  await takeConversations(trx, projectId, plan, now);
+  await assignConversations(trx, projectId, plan, now);
   await insertRuns(trx, projectId, batch, plan, now);
   await insertReadyChunks(trx, projectId, plan, now);
   await insertMessages(trx, projectId, plan, now);
@@ -80,8 +80,8 @@ function limits(cap: Cap | undefined): boolean {
   return cap !== undefined && (cap.cost_nanousd !== null || cap.output_tokens !== null);
 }
 
-/** Makes the isolated conversations, and gives every run that starts the conversation it goes on in. */
-async function takeConversations(
+/** Creates the isolated conversations and assigns every starting run its conversation. */
+async function assignConversations(
   trx: Tx,
   projectId: string,
   plan: readonly PlannedRun[],
@@ -143,13 +143,13 @@ async function insertRuns(
   }
 }
 
-/** Of two ISO times the earlier one; null for none. */
+/** Returns the earlier of two ISO times; null without any. */
 function earlier(one: string | null | undefined, other: string | null | undefined): string | null {
   if (one == null || other == null) return one ?? other ?? null;
   return Date.parse(one) < Date.parse(other) ? one : other;
 }
 
-/** Makes the runs that start findable for the compose flow. */
+/** Puts the starting runs into chunks for the compose flow. */
 async function insertReadyChunks(
   trx: Tx,
   projectId: string,
@@ -177,7 +177,7 @@ interface InputRow {
   readonly content: string;
 }
 
-/** The content of a message, as text that Postgres can take apart again. */
+/** Serializes the content of a message as text that Postgres can parse. */
 function contentOf(message: InputMessage): string {
   return toStorable(JSON.stringify(message.content));
 }

@@ -3,7 +3,7 @@ import { fenced, type Lease } from '../../claims/lease.ts';
 import type { Tx } from '../../connect.ts';
 import { NOW } from '../../fragments.ts';
 
-/** What one delivery came to. `delay_ms` null: there will be no further one. */
+/** The result of one delivery. `delay_ms` null: no further delivery. */
 export interface CallbackDelivery {
   readonly delivered: boolean;
   readonly status_code: number | null;
@@ -11,7 +11,7 @@ export interface CallbackDelivery {
   readonly delay_ms: number | null;
 }
 
-/** Books one delivery and gives the batch back, due for the next one or for nobody. */
+/** Books one delivery and releases the batch, due for the next delivery or never. */
 export async function commitCallback(trx: Tx, lease: Lease, delivery: CallbackDelivery): Promise<void> {
   const { delivered, status_code, error, delay_ms } = delivery;
   const { numUpdatedRows } = await trx

@@ -6,18 +6,19 @@ import { passConversationsOn } from '../run/pass-conversations.ts';
 import { putChunk } from '../run/run-chunks.ts';
 import { addToTallies, tallyOfStart, tallySlot } from './tallies.ts';
 
-/** How many runs a cancel step has ended, and where more may be waiting. */
+/** The number of runs ended by a cancel step, and the place of the next. */
 export interface CancelReport {
   readonly cancelled: number;
   readonly started: boolean;
-  /** Place in the batch from which the next step looks; null: to the end nobody waits. */
+  /** Place in the batch from which the next step continues; null: no run behind it waits. */
   readonly next_ordinal: number | null;
 }
 
 /**
- * Ends up to `limit` runs of a batch, from a place on, that wait for nobody outside (`queued`, `ready`) as cancelled.
- * Runs at the provider or in a tool end when those have answered. Locks the runs in request order, which is that of their
- * ids, then conversations, then counts of batches. Served by run_batch_id_ordinal_key.
+ * Cancels up to `limit` runs of a batch that wait inside (`queued`, `ready`), from a place on.
+ * Runs at the provider or in a tool end when the answer arrives.
+ * Locks: the runs in request order (their id order), then conversations, then batch counts. Index:
+ * `run_batch_id_ordinal_key`.
  */
 export async function commitRunsCancelled(
   trx: Tx,
@@ -64,9 +65,10 @@ export async function commitRunsCancelled(
 }
 
 /**
- * Hands up to `limit` runs of a batch that wait for their caller to the workers, who answer their open calls and end them:
- * what they have said and done stays usable. From a place on, as {@link commitRunsCancelled}; says how many and where more may
- * be waiting. Locks the runs in request order, which is that of their ids.
+ * Hands up to `limit` runs of a batch that await their caller to the workers, which answer their open calls and end them.
+ * Messages and results stay usable.
+ * Takes and returns places like {@link commitRunsCancelled}.
+ * Locks: the runs in request order (their id order).
  */
 export async function commitParkedRunsReleased(
   trx: Tx,
@@ -94,13 +96,13 @@ export async function commitParkedRunsReleased(
   return { released: rows.length, next_ordinal: nextOrdinal(rows, limit) };
 }
 
-/** The place behind the last row of a full page; null behind the last page. */
+/** Returns the place behind the last row of a full page; null behind the last page. */
 function nextOrdinal(rows: readonly { readonly ordinal: number }[], limit: number): number | null {
   if (rows.length < limit) return null;
   return rows.reduce((last, { ordinal }) => Math.max(last, ordinal), 0) + 1;
 }
 
-/** The provider batches that hold open steps of a batch, with their states; `exclusive`: nothing but steps of cancelled ones. */
+/** Reads the provider batches with open steps of a batch; `exclusive`: every step is of a cancelled batch. */
 export async function readProviderBatchesOf(
   trx: Tx,
   batchId: string,

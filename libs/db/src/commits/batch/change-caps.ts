@@ -3,19 +3,18 @@ import type { Tx } from '../../connect.ts';
 import { NOW } from '../../fragments.ts';
 import { lockBatchState } from '../../locks/batch/lock-batch.ts';
 import { lockBudgets } from '../../locks/batch/lock-budgets.ts';
-import { goOn } from './pause-batch.ts';
+import { setRunning } from './pause-batch.ts';
 
-/** Caps to set; null lifts one, absent keeps it. */
+/** Caps to set; null removes a cap, absent keeps it. */
 export type CapChange = { readonly [K in keyof Cap]?: Cap[K] | undefined };
 
 const FIELDS = { cost_nanousd: 'max_cost_usd', output_tokens: 'max_output_tokens' } as const;
 
 /**
- * Sets the caps of a batch. One that was at its cap goes on, and its runs that wait are queued again; one that an operator
- * paused stays paused. Returns how many runs were queued.
- *
- * Throws `not_found`; `conflict` for a batch that is over, or that was accepted without a cap: nothing was reserved for
- * its requests, so none could be kept; and `validation_failed` for a cap below what is spent and reserved.
+ * Sets the caps of a batch and returns the number of runs queued again.
+ * A batch paused at its cap resumes, and its waiting runs are queued; a batch paused by an operator stays paused.
+ * Throws: `not_found`; `conflict` for an ended batch, or for a batch accepted without a cap, whose requests have no
+ * reservations; `validation_failed` for a cap below the spending and reservations.
  */
 export async function changeCaps(
   trx: Tx,
@@ -53,5 +52,5 @@ export async function changeCaps(
     .where('batch_id', '=', batchId)
     .execute();
   await trx.updateTable('batch').set({ updated_at: NOW }).where('id', '=', batchId).execute();
-  return budget.room === 'open' ? 0 : goOn(trx, batchId);
+  return budget.room === 'open' ? 0 : setRunning(trx, batchId);
 }

@@ -9,7 +9,7 @@ import { insertAccepted, type PlannedRun } from './accepted-rows.ts';
 import type { NewBatch, NewRun } from './new-batch.ts';
 import { storeDefinitions } from './store-definitions.ts';
 
-/** What an accept did. */
+/** The result of an accept. */
 export interface AcceptedBatch {
   /** Ids of the runs, in request order. */
   readonly run_ids: readonly string[];
@@ -18,23 +18,21 @@ export interface AcceptedBatch {
 }
 
 /**
- * Stores a batch with its runs, whose wishes and agents are given in request order. In request order the first run of every free
- * conversation starts (`ready`, its input appended to the conversation) and the others wait (`queued`, their input in
- * `queued_input`, whose messages are rows `{role, content, otid, name}` with storable content).
- *
- * Locks the agents of isolated runs, then the conversations of the other runs, each in id order (see `shareLockAgents` and
- * `lockConversations`), so that meanwhile no agent is deleted, and whether a run holds a conversation does not change; then
- * writes new rows only. Statements: about ten for up to 5,000 runs, and five more per further 5,000. Run ids ascend in
- * request order and share the `created_at` of their batch, so `(created_at, id)` is the order in which the runs of one
- * conversation take turns, and open runs are looked for at the ages of open batches.
- *
- * Null, with nothing inserted but definitions, if an agent was changed or deleted since it was read: read and plan again.
+ * Stores a batch with its runs; requested definitions and agents come in request order.
+ * The first run of every free conversation starts (`ready`, its input appended to the conversation). The others wait
+ * (`queued`, their input in `queued_input` as rows `{role, content, otid, name}` with storable content).
+ * Locks: the agents of isolated runs, then the conversations of the other runs, each in id order. Until the commit no agent
+ * is deleted and no conversation changes its holder.
+ * Statements: about ten for up to 5,000 runs, and five more per further 5,000.
+ * Order: run ids ascend in request order and share the `created_at` of their batch. So `(created_at, id)` is the order of
+ * turns in a conversation, and open runs are found at the ages of open batches.
+ * Returns null, with only definitions inserted, if an agent was changed or deleted since the read: read and plan again.
  */
 export async function commitBatch(
   trx: Tx,
   projectId: string,
   batch: NewBatch,
-  wishes: readonly RequestedDefinition[],
+  requests: readonly RequestedDefinition[],
   agents: readonly RunAgent[],
 ): Promise<AcceptedBatch | null> {
   const shared = new Set(
@@ -46,31 +44,32 @@ export async function commitBatch(
     ...new Set(batch.runs.flatMap(({ isolated, agent_id }) => (isolated ? [agent_id] : []))),
   ]);
   await lockConversations(trx, [...shared]);
-  const agentIds = [...new Set(wishes.map((wish) => wish.agent_id))];
+  const agentIds = [...new Set(requests.map((request) => request.agent_id))];
   const { now, conversations, is_agent_deleted } = await readStates(trx, [...shared], agentIds);
-  if (is_agent_deleted || !(await storeDefinitions(trx, projectId, freshOf(wishes, agents)))) return null;
+  if (is_agent_deleted || !(await storeDefinitions(trx, projectId, definitionsToStore(requests, agents))))
+    return null;
   const plan = planRuns(batch, agents, conversations);
   await insertAccepted(trx, projectId, batch, plan, now);
   const ready = plan.filter((run) => run.first_seq !== null).length;
   return { run_ids: plan.map((run) => run.id), ready, queued: plan.length - ready };
 }
 
-/** Definitions that have no row yet, by id, each with one wish for it. */
-function freshOf(
-  wishes: readonly RequestedDefinition[],
+/** Definitions without a row, by id, each with one request for it. */
+function definitionsToStore(
+  requests: readonly RequestedDefinition[],
   agents: readonly RunAgent[],
 ): ReadonlyMap<string, RequestedDefinition> {
   const fresh = new Map<string, RequestedDefinition>();
   for (const [ordinal, { definition_id, is_stored }] of agents.entries()) {
-    const wish = wishes[ordinal];
-    if (!is_stored && wish !== undefined && !fresh.has(definition_id)) fresh.set(definition_id, wish);
+    const request = requests[ordinal];
+    if (!is_stored && request !== undefined && !fresh.has(definition_id)) fresh.set(definition_id, request);
   }
   return fresh;
 }
 
 interface ConversationState {
   readonly last_seq: number;
-  /** Some run holds it or waits for it. */
+  /** A run holds it or waits for it. */
   readonly taken: boolean;
 }
 
@@ -80,14 +79,14 @@ interface States {
   /** The database's time, as text because a Date would lose its microseconds. */
   readonly now: string;
   readonly conversations: ReadonlyMap<string, ConversationState>;
-  /** An agent was deleted while the locks were waited for. */
+  /** An agent was deleted during the wait for the locks. */
   readonly is_agent_deleted: boolean;
 }
 
 /**
- * The conversations in which something stands or that are taken; all others are empty and free. Sent as lists: of a fleet's
- * rows the reading alone would cost as much. Served by `run_queued` and the primary keys of `conversation`, `message` and
- * `agent`.
+ * Reads the conversations that hold messages or are taken; all others are empty and free.
+ * Sent as lists, because one row per agent of a fleet would double the cost.
+ * Index: `run_queued`, primary keys of `conversation`, `message` and `agent`.
  */
 async function readStates(
   trx: Tx,
@@ -116,7 +115,7 @@ async function readStates(
     from state where last_seq > 0 or taken
   `.execute(trx);
   const [lists] = rows;
-  if (lists === undefined) throw new Error('The database did not say its time.');
+  if (lists === undefined) throw new Error('The database returned no row for its clock.');
   const conversations = new Map<string, ConversationState>();
   const lastSeqs = lists.last_seqs?.split(',') ?? [];
   const taken = lists.taken?.split(',') ?? [];
@@ -152,7 +151,7 @@ function planRuns(
   });
 }
 
-/** Ids of one millisecond are random among themselves: sorted, they give the runs of a batch their order. */
+/** Creates distinct ids and sorts them: ids of one millisecond are random, and their order is that of the runs. */
 function distinctSorted(make: () => string, count: number): readonly string[] {
   const ids = new Set<string>();
   while (ids.size < count) ids.add(make());

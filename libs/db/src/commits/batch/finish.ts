@@ -5,7 +5,7 @@ import type { Database, Tx } from '../../connect.ts';
 import { AS_FIRST } from '../../fragments.ts';
 import { OPEN_RUNS } from '../../reads/due-conditions.ts';
 
-/** How the runs of a batch stand, read under the lock of the batch row. */
+/** The state of a batch's runs, read under the lock of the batch row. */
 export interface FinishFacts {
   readonly state: BatchState;
   readonly total: number;
@@ -13,12 +13,12 @@ export interface FinishFacts {
   readonly completed_runs: number;
 }
 
-/** Locks a batch under its lease, then counts its open runs and its completed ones. Throws `fenced`. */
+/** Locks a batch under its lease, then counts its open and completed runs. Throws: `fenced`. */
 export async function lockForFinish(trx: Tx, lease: Lease): Promise<FinishFacts> {
   const locked = await sql`
     select 1 from batch where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} for update
   `.execute(trx);
-  // A statement sees what was committed before it began: one that waited for the lock would count what stood before it waited.
+  // A separate statement, since a statement that waits for the lock has a snapshot from before the wait.
   const { rows } = await sql<FinishFacts>`
     select b.state, b.total, ${OPEN_RUNS} as open_runs,
            (select coalesce(sum(completed), 0)::int from batch_tally where batch_id = b.id) as completed_runs
@@ -29,7 +29,7 @@ export async function lockForFinish(trx: Tx, lease: Lease): Promise<FinishFacts>
   return row;
 }
 
-/** Ends a batch, or leaves it until somebody makes it due again, and gives the lease back. Throws `fenced`. */
+/** Ends a batch, or leaves it until a commit makes it due again, and releases the lease. Throws: `fenced`. */
 export async function commitBatchFinish(
   trx: Tx,
   lease: Lease,
@@ -52,8 +52,9 @@ export async function commitBatchFinish(
 }
 
 /**
- * Makes batches due whose last run has ended. Called after the commit that ended runs, so that of two commits that end
- * the last two runs at once the later one sees both. Locks them in id order. Returns the ids that are due.
+ * Makes batches due whose last run has ended, and returns their ids.
+ * Called after the commit that ended runs: of two commits that end the last two runs, the later sees both.
+ * Locks: the batches in id order.
  */
 export async function markFinishedBatches(
   db: Database,

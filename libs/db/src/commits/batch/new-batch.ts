@@ -4,7 +4,7 @@ import type { Cap, ContentBlock, ResultFormat, ToolDefinition } from '@nightshif
 export interface InputMessage {
   readonly role: 'user' | 'assistant' | 'system';
   readonly content: readonly ContentBlock[];
-  /** The caller's own name for it. */
+  /** The caller's id of the message. */
   readonly otid: string | null;
   readonly name: string | null;
 }
@@ -12,39 +12,39 @@ export interface InputMessage {
 /** One request of a batch. */
 export interface NewRun {
   readonly agent_id: string;
-  /** The caller's own name for it, unique in the batch. */
+  /** The caller's id of the request, unique in the batch. */
   readonly custom_id: string | null;
   readonly max_steps: number;
   readonly messages: readonly InputMessage[];
-  /** Whether it reads and writes a conversation of its own instead of the agent's. */
+  /** Whether it has a conversation of its own instead of the agent's. */
   readonly isolated: boolean;
-  /** Tools that the caller carries out, in addition to the agent's; their names are none of the agent's. */
+  /** Tools that the caller carries out, in addition to the agent's tools and with other names. */
   readonly client_tools?: readonly ToolDefinition[];
-  /** What its result must look like; `none`: anything; default: as its agent says. */
+  /** Required format of its result; `none`: any. Default: the agent's. */
   readonly result_format?: ResultFormat | 'none' | null;
-  /** ISO time from when on it takes no further step; default: its batch's. */
+  /** ISO time after which it takes no further step. Default: the batch's. */
   readonly deadline?: string | null;
-  /** What it may use; absent: no limit of its own. */
+  /** Its own limits. Default: none. */
   readonly cap?: Cap;
 }
 
 export interface NewBatch {
   readonly id: string;
   readonly callback_url: string | null;
-  /** ISO time from when on none of its runs takes a further step; default: none. */
+  /** ISO time after which its runs take no further step. Default: none. */
   readonly deadline?: string | null;
   readonly metadata: object | null;
-  /** Whether what its runs change in memory is in force at once (the default), or held until it is accepted. */
+  /** Whether memory changes of its runs take effect at once (the default) or are held for review. */
   readonly apply?: 'auto' | 'review';
-  /** What all its runs together may use; absent: no limit. */
+  /** Limits for all its runs together. Default: none. */
   readonly cap?: Cap;
   /** In request order. */
   readonly runs: readonly NewRun[];
-  /** Recorded with the batch, so that a repetition of the request finds it. */
+  /** Stored with the batch, so that a repeated request finds it. */
   readonly idempotency: {
     readonly key: string;
     readonly request_sha256: string;
-    /** The request said that it is a retry. */
+    /** The request is marked as a retry. */
     readonly by_retry: boolean;
   } | null;
 }

@@ -8,9 +8,11 @@ import { queueReadyRuns } from '../run/queue-again.ts';
 import { commitUnsentDue } from '../provider-batch/unsent-due.ts';
 
 /**
- * Pauses a batch at an operator's wish: no step is sealed or sent after it, what is at the provider is taken in, and what was
- * sealed and waits to be sent is taken back at the next look, with what is reserved for it. One that is paused at its cap is from now on paused by the operator, so that a raised cap does not resume it. Throws `not_found`,
- * and `conflict` for a batch that has ended or is being cancelled.
+ * Pauses a batch for an operator: no further step is sealed or sent.
+ * Steps at the provider are ingested. Sealed, unsent steps are taken back at the next look, and their reservations
+ * released.
+ * A batch paused at its cap counts as paused by the operator from now on, so that a raised cap does not resume it.
+ * Throws: `not_found`; `conflict` for a batch that has ended or is being cancelled.
  */
 export async function pauseBatch(trx: Tx, projectId: string, batchId: string, reason: string): Promise<void> {
   const state = await lockBatchState(trx, projectId, batchId);
@@ -21,8 +23,9 @@ export async function pauseBatch(trx: Tx, projectId: string, batchId: string, re
 }
 
 /**
- * Pauses batches whose requests were cancelled at the provider's console, as {@link pauseBatch} does. Passes over those that are
- * paused by an operator, being cancelled, or over. Locks them in id order.
+ * Pauses batches whose requests were cancelled at the provider's console, like {@link pauseBatch}. Skips batches that an
+ * operator paused, that are being cancelled, or that have ended.
+ * Locks: the batches in id order.
  */
 export async function pauseBatches(trx: Tx, batchIds: readonly string[], reason: string): Promise<void> {
   const { rows } = await sql<{ id: string }>`
@@ -43,14 +46,14 @@ async function stopSending(trx: Tx, batchId: string, reason: string): Promise<vo
     .where('id', '=', batchId)
     .where('state', 'in', ['running', 'paused'])
     .execute();
-  // Runs that wait for room wait for the resume now.
-  await openRoom(trx, batchId);
+  // Runs that waited for room now wait for the resume.
+  await markRoomOpen(trx, batchId);
   await commitUnsentDue(trx, batchId);
 }
 
 /**
- * Resumes a paused batch: its ready runs are queued again, each once. A running batch stays as it is. Returns how many
- * runs were queued. Throws `not_found`, and `conflict` for a batch that has ended or is being cancelled.
+ * Resumes a paused batch, queues its ready runs once each, and returns their number. A running batch stays unchanged.
+ * Throws: `not_found`; `conflict` for a batch that has ended or is being cancelled.
  */
 export async function resumeBatch(trx: Tx, projectId: string, batchId: string): Promise<number> {
   const state = await lockBatchState(trx, projectId, batchId);
@@ -58,11 +61,11 @@ export async function resumeBatch(trx: Tx, projectId: string, batchId: string): 
   if (!canTake(batchMachine, state, 'resume')) {
     throw new NightshiftError('conflict', `The batch is ${state}; only a paused one can be resumed.`);
   }
-  return goOn(trx, batchId);
+  return setRunning(trx, batchId);
 }
 
-/** Sets a paused batch running, or a running one whose runs wait for room, and queues all of them. */
-export async function goOn(trx: Tx, batchId: string): Promise<number> {
+/** Sets a paused batch running, or a running batch whose runs wait for room, and queues all its ready runs. */
+export async function setRunning(trx: Tx, batchId: string): Promise<number> {
   const to = transition(batchMachine, 'paused', 'resume');
   await trx
     .updateTable('batch')
@@ -70,12 +73,12 @@ export async function goOn(trx: Tx, batchId: string): Promise<number> {
     .where('id', '=', batchId)
     .where('state', '=', 'paused')
     .execute();
-  await openRoom(trx, batchId);
+  await markRoomOpen(trx, batchId);
   return queueReadyRuns(trx, batchId, null);
 }
 
 /** Notes that no ready run of the batch waits for room in its budget. */
-async function openRoom(trx: Tx, batchId: string): Promise<void> {
+async function markRoomOpen(trx: Tx, batchId: string): Promise<void> {
   await trx
     .updateTable('batch_budget')
     .set({ room: 'open' })

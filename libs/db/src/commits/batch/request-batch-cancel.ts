@@ -4,9 +4,10 @@ import { NOW } from '../../fragments.ts';
 import { lockBatchState } from '../../locks/batch/lock-batch.ts';
 
 /**
- * Asks for the cancellation of a batch: `cancelling`, due at once for the cancel flow. Locks the batch row, so that it is
- * decided from the state that is changed. Returns false, and changes nothing, for a batch that has ended or is being
- * cancelled already. Throws `not_found`. Index: primary key.
+ * Requests the cancellation of a batch: `cancelling`, due at once for the cancel flow. Returns false, and changes nothing,
+ * for a batch that has ended or is being cancelled.
+ * Throws: `not_found`.
+ * Locks: the batch row, since the decision depends on its state. Index: primary key.
  */
 export async function requestBatchCancel(trx: Tx, projectId: string, batchId: string): Promise<boolean> {
   const state = await lockBatchState(trx, projectId, batchId);

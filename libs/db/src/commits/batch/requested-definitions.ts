@@ -3,18 +3,21 @@ import type { Added, RequestedDefinition } from '../../reads/catalog/agent-defin
 import { storableJson } from '../json-rows.ts';
 import type { NewRun } from './new-batch.ts';
 
-/** The definitions that runs ask for, in their order. What neighbours share, as those of a template do, is written once. */
+/** Returns the requested definitions of runs, in order. Neighbours with equal additions are serialized once. */
 export function requestedDefinitions(runs: readonly NewRun[]): readonly RequestedDefinition[] {
   const known = new Map<string, Added>();
-  let last: { readonly tools: unknown; readonly format: unknown; readonly wish: RequestedDefinition } | null =
-    null;
+  let last: {
+    readonly tools: unknown;
+    readonly format: unknown;
+    readonly request: RequestedDefinition;
+  } | null = null;
   return runs.map(({ agent_id, client_tools: tools = NO_TOOLS, result_format: format = null }) => {
-    const alike = last !== null && last.tools === tools && last.format === format ? last.wish : null;
+    const alike = last !== null && last.tools === tools && last.format === format ? last.request : null;
     if (alike?.agent_id === agent_id) return alike;
     const added = alike?.added ?? addedBy(tools, format, known);
-    const wish = { key: `${agent_id} ${added.place}`, agent_id, added };
-    last = { tools, format, wish };
-    return wish;
+    const request = { key: `${agent_id} ${added.place}`, agent_id, added };
+    last = { tools, format, request };
+    return request;
   });
 }
 
@@ -33,7 +36,9 @@ function addedBy(
 
 const NO_TOOLS: readonly ToolDefinition[] = [];
 
-/** Each wish once. */
-export function distinctDefinitions(wishes: readonly RequestedDefinition[]): readonly RequestedDefinition[] {
-  return [...new Map(wishes.map((wish) => [wish.key, wish])).values()];
+/** Removes duplicate requests. */
+export function distinctDefinitions(
+  requests: readonly RequestedDefinition[],
+): readonly RequestedDefinition[] {
+  return [...new Map(requests.map((request) => [request.key, request])).values()];
 }

@@ -8,20 +8,20 @@ import { putTakenOut, type TakenOutRuns } from '../run/run-chunks.ts';
 import { takeOutSteps } from '../run/take-out-steps.ts';
 
 /*
- * Money that is held for requests under way. A step of a capped batch carries what was reserved for it from its sealing
- * on; `batch_budget` holds the sum over the sealed ones. Lock order: runs → budgets → counts.
+ * Money reserved for requests in flight. A step of a capped batch carries its reservation from the sealing on;
+ * `batch_budget` holds the sum over sealed steps. Lock order: runs → budgets → counts.
  */
 
-/** What was decided about the sealed steps of capped batches. */
+/** The decision about the sealed steps of capped batches. */
 export interface ReservationVerdict {
   readonly reserved: readonly {
     readonly run_id: string;
     readonly batch_id: string;
     readonly amount: Amount;
   }[];
-  /** Runs whose step is taken out again: they wait for room, or end. */
+  /** Runs whose step is taken out because their budget has no room: they wait for room, or end. */
   readonly turned_away: readonly string[];
-  /** Runs whose step is taken out again because others fill the provider batch. Null: none. */
+  /** Runs whose step is taken out because the provider batch is full; null: none. */
   readonly left: TakenOutRuns | null;
   /** Batches with runs that wait for room. */
   readonly short_batch_ids: readonly string[];
@@ -29,11 +29,10 @@ export interface ReservationVerdict {
 }
 
 /**
- * Reserves for steps that were sealed in this transaction, takes out the others, whose runs are ready again, in chunks
- * where they are left and else in none, and pauses batches at their cap.
- *
- * The caller holds the batches, the runs and the budgets (`lockBudgets`). A reservation beyond a cap, which the verdict
- * must not contain, makes the whole transaction fail.
+ * Reserves for steps sealed in this transaction, takes out the refused steps, and pauses batches at their cap.
+ * Runs of refused steps are ready again: in chunks if the provider batch was full, else in none.
+ * The caller holds the batches, the runs and the budgets (`lockBudgets`).
+ * Throws: an error, keeping nothing, if a reservation exceeds a cap.
  */
 export async function commitReservations(
   trx: Tx,
@@ -43,7 +42,7 @@ export async function commitReservations(
   const { reserved, turned_away, left, short_batch_ids, paused } = verdict;
   if (reserved.length > 0) {
     const amounts = Object.fromEntries(reserved.map(({ run_id, amount }) => [run_id, amount]));
-    // Looked up by run, not joined: all of it is gone through for each step where steps were never counted.
+    // Looked up by run: a join would scan all of them per step when steps have no statistics.
     await sql`
       update step s set reserved_nanousd = (a.of -> s.run_id::text -> 'cost_nanousd')::bigint,
                         reserved_output_tokens = (a.of -> s.run_id::text -> 'output_tokens')::int
@@ -63,7 +62,7 @@ export async function commitReservations(
               or g.spent_output_tokens + g.reserved_output_tokens + d.o <= g.max_output_tokens)
     `.execute(trx);
     if (Number(numAffectedRows ?? 0) !== sums.length) {
-      throw new Error('A reservation would exceed the cap of its batch: nothing is kept.');
+      throw new Error('A reservation would exceed the cap of its batch. Nothing was stored.');
     }
   }
   const out = [...turned_away, ...(left?.run_ids ?? [])];
@@ -83,7 +82,7 @@ export async function commitReservations(
   }
 }
 
-/** A step of a capped batch that has an outcome, and what its answer cost: nothing where none came. */
+/** A step of a capped batch with an outcome, and the cost of its answer, if any. */
 export interface SettledStep {
   readonly batch_id: string;
   readonly key: StepKey;
@@ -91,8 +90,8 @@ export interface SettledStep {
 }
 
 /**
- * Frees what was reserved for steps that have just been settled, and books what they cost. Locks the budgets. Runs that
- * wait for room are queued again by the sweep.
+ * Releases the reservations of settled steps and books their cost. The sweep queues runs that wait for room again.
+ * Locks: the budgets.
  */
 export async function settleReservations(trx: Tx, settled: readonly SettledStep[]): Promise<void> {
   if (settled.length === 0) return;
@@ -125,7 +124,7 @@ export async function settleReservations(trx: Tx, settled: readonly SettledStep[
   `.execute(trx);
 }
 
-/** Frees what was reserved for steps that were taken out before they were sent. Locks the budgets. */
+/** Releases the reservations of steps taken out before they were sent. Locks: the budgets. */
 export async function releaseReservations(
   trx: Tx,
   released: readonly { readonly batch_id: string; readonly amount: Amount }[],

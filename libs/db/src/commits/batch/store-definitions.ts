@@ -3,21 +3,21 @@ import type { Tx } from '../../connect.ts';
 import { agentContents, type RequestedDefinition } from '../../reads/catalog/agent-definitions.ts';
 
 /**
- * Stores the definitions that `wishes` name, by the ids under which `readRunAgents` has read them. A definition's id is the
- * head of the SHA-256 of its content, so equal agents share one row. Rows are inserted in id order: two accepts cannot
- * deadlock on them. False if an agent was changed or deleted since it was read: another definition would be stored.
- *
- * `tools` is an array of tool definitions in the order in which they are attached. One statement; primary keys serve it.
+ * Stores the definitions of `requests`, by the ids that `readRunAgents` has read. Returns false if an agent was changed or
+ * deleted since the read, because another definition would be stored.
+ * A definition's id is the head of the SHA-256 of its content, so equal agents share a row. Rows are inserted in id order,
+ * so that two accepts cannot deadlock. `tools` is an array of tool definitions in attach order.
+ * Index: primary keys; one statement.
  */
 export async function storeDefinitions(
   trx: Tx,
   projectId: string,
-  wishes: ReadonlyMap<string, RequestedDefinition>,
+  requests: ReadonlyMap<string, RequestedDefinition>,
 ): Promise<boolean> {
-  if (wishes.size === 0) return true;
-  const ids = [...wishes.keys()];
+  if (requests.size === 0) return true;
+  const ids = [...requests.keys()];
   const { rows } = await sql<{ found: number }>`
-    with ${agentContents(projectId, [...wishes.values()])}, stored as (
+    with ${agentContents(projectId, [...requests.values()])}, stored as (
       insert into definition (id, project_id, agent_type, system, model, model_settings, tool_rules, tools, result_format,
         context_window_limit, compaction, shows_counts)
       select * from (

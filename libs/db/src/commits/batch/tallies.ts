@@ -4,8 +4,8 @@ import type { Tx } from '../../connect.ts';
 import type { RunToDecide } from '../../reads/run/runs-to-decide.ts';
 
 /**
- * Counts are spread over a few slots, so that commits of one batch seldom wait for each other. Each
- * commit draws one; a test may choose it.
+ * Draws the slot of a commit. Counts are spread over a few slots, so that commits of one batch seldom wait for each other.
+ * A test may choose the slot.
  */
 export function tallySlot(): number {
   return Math.floor(Math.random() * 8);
@@ -30,7 +30,7 @@ const COUNTS = [
   'unpriced_steps',
 ] as const;
 
-/** A change of the counts of one batch. An absent count does not change. */
+/** A change of a batch's counts; absent counts do not change. */
 export interface TallyChange extends Partial<Readonly<Record<(typeof COUNTS)[number], number>>> {
   readonly batch_id: string;
   readonly project_id: string;
@@ -43,8 +43,8 @@ const ADDED = sql.join(
 );
 
 /**
- * Adds changes to the counts of their batches. Locks the counts in batch id order, as the last rows of a commit: they may
- * be those of any batch whose runs the commit started.
+ * Adds changes to the counts of their batches.
+ * Locks: the counts in batch id order, last in a commit, because its started runs may be of any batch.
  */
 export async function addToTallies(trx: Tx, changes: readonly TallyChange[], slot: number): Promise<void> {
   if (changes.length === 0) return;
@@ -58,7 +58,7 @@ export async function addToTallies(trx: Tx, changes: readonly TallyChange[], slo
   `.execute(trx);
 }
 
-/** One change for each batch, with every count. */
+/** Sums the changes per batch, with every count. */
 function sumsOf(changes: readonly TallyChange[]): readonly TallyChange[] {
   const sums = new Map<string, Record<(typeof COUNTS)[number], number> & TallyChange>();
   for (const change of changes) {
@@ -75,13 +75,13 @@ const NOTHING = Object.fromEntries(COUNTS.map((name) => [name, 0])) as Record<
   number
 >;
 
-/** Counts the state that a run moves to. */
+/** Counts a run in the state that it moves to. */
 export function tallyOfMove(run: RunToDecide, move: StepDecision['run']): TallyChange {
   const change = { batch_id: run.batch_id, project_id: run.project_id };
   return move.state === 'ready' || move.state === 'acting' ? change : { ...change, [move.state]: 1 };
 }
 
-/** Counts a run that is queued no more. */
+/** Counts a run as no longer queued. */
 export function tallyOfStart({ batch_id, project_id }: Omit<TallyChange, 'queued'>): TallyChange {
   return { batch_id, project_id, queued: -1 };
 }

@@ -4,8 +4,9 @@ import type { Tx } from '../../connect.ts';
 import { lockAgent } from '../../locks/catalog/lock-agent.ts';
 
 /**
- * Gives an agent a tool, after those it has; nothing happens when it has it. Locks the agent's row. Throws `not_found` for
- * either. Index: primary keys.
+ * Attaches a tool to an agent, after its other tools; does nothing if it is attached.
+ * Throws: `not_found` for the agent or tool.
+ * Locks: the agent's row. Index: primary keys.
  */
 export async function attachTool(trx: Tx, projectId: string, agentId: string, toolId: string): Promise<void> {
   await lockAgent(trx, projectId, agentId);
@@ -32,7 +33,7 @@ export async function attachTool(trx: Tx, projectId: string, agentId: string, to
     .execute();
 }
 
-/** Takes a tool from an agent; nothing happens when it does not have it, as in Letta. Locks the agent's row. Throws `not_found`. */
+/** Detaches a tool from an agent, if attached, as in Letta. Throws: `not_found`. Locks: the agent's row. */
 export async function detachTool(trx: Tx, projectId: string, agentId: string, toolId: string): Promise<void> {
   await lockAgent(trx, projectId, agentId);
   const tool = await trx

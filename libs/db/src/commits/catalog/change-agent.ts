@@ -11,7 +11,7 @@ import { anyUuid, NOW } from '../../fragments.ts';
 import type { DB } from '../../tables.ts';
 import { storableJson } from '../json-rows.ts';
 
-/** What may be changed of an agent; what is left out stays. The lists replace. */
+/** The changeable fields of an agent; absent fields stay. Lists replace the old list. */
 export interface AgentChange {
   readonly name?: string;
   readonly description?: string;
@@ -33,9 +33,9 @@ export interface AgentChange {
 }
 
 /**
- * Changes an agent that is not deleted, for batches accepted from now on; runs under way keep their definition. Locks the
- * agent's row first, so that changes of one agent follow each other, then keeps the blocks, and the tools, that it is to have.
- * Throws `not_found`, also for a block or tool.
+ * Changes an agent for batches accepted from now on; open runs keep their definition.
+ * Throws: `not_found` for the agent, a block or a tool.
+ * Locks: the agent's row, so that changes of an agent run in order, then its new blocks and tools for share.
  */
 export async function changeAgent(
   trx: Tx,
@@ -72,7 +72,7 @@ async function replaceBlocks(
   agentId: string,
   ids: readonly string[],
 ): Promise<void> {
-  // Before the rows of the old list are held, which who deletes a block wants after it.
+  // Before the rows of the old list: a transaction that deletes a block locks them after the block.
   const kept = await shareLockBlocks(trx, projectId, ids);
   if (!ids.every((id) => kept.has(id))) {
     throw new NightshiftError('not_found', 'A block of block_ids does not exist.');
@@ -91,7 +91,7 @@ async function replaceTools(
   agentId: string,
   ids: readonly string[],
 ): Promise<void> {
-  // Before the rows of the old list are held, which who deletes a tool wants after it.
+  // Before the rows of the old list: a transaction that deletes a tool locks them after the tool.
   await trx
     .selectFrom('tool')
     .where('id', '=', anyUuid(ids))

@@ -3,7 +3,7 @@ import type { Tx } from '../../connect.ts';
 import { NOW } from '../../fragments.ts';
 import { storableJson } from '../json-rows.ts';
 
-/** What a caller may change of a tool whose code and text are not theirs; null leaves it. */
+/** The changeable fields of a tool whose code and text are not the caller's; null keeps a field. */
 export interface ToolChange {
   readonly return_char_limit: number | null;
   readonly requires_approval: boolean | null;
@@ -11,7 +11,7 @@ export interface ToolChange {
   readonly metadata: object | null;
 }
 
-/** Changes a tool, for batches accepted from now on. Locks its row. Throws `not_found`. Index: primary key. */
+/** Changes a tool for batches accepted from now on. Throws: `not_found`. Locks: its row. Index: primary key. */
 export async function changeTool(
   trx: Tx,
   projectId: string,
@@ -35,8 +35,9 @@ export async function changeTool(
 }
 
 /**
- * Deletes a tool and takes it from every agent; runs under way keep it in their definition. A built-in or module tool comes
- * back when it is next registered. Throws `not_found`. Index: primary key, `agent_tool_by_tool`.
+ * Deletes a tool and detaches it from every agent; open runs keep it in their definition. A built-in or module tool returns
+ * when it is registered again.
+ * Throws: `not_found`. Index: primary key, `agent_tool_by_tool`.
  */
 export async function deleteTool(trx: Tx, projectId: string, toolId: string): Promise<void> {
   const { numDeletedRows } = await trx

@@ -11,7 +11,7 @@ import { shareLockBlocks } from '../../locks/memory/lock-blocks.ts';
 import { createBlocks, type NewBlock } from '../memory/create-blocks.ts';
 import { jsonRowChunks, storableJson } from '../json-rows.ts';
 
-/** An agent to be stored; ids come from `newId` and `newConversationId`. */
+/** An agent to store; ids come from `newId` and `newConversationId`. */
 export interface NewAgent {
   readonly id: string;
   readonly conversation_id: string;
@@ -28,23 +28,22 @@ export interface NewAgent {
   readonly timezone: string;
   readonly message_buffer_autoclear: boolean;
   readonly context_window_limit: number;
-  /** How its conversation is kept short; default: a sliding window. */
+  /** Compaction of its conversation. Default: a sliding window. */
   readonly compaction?: CompactionPolicy;
-  /** What results of its runs must look like where their requests do not say it; default: anything. */
+  /** Result format of its runs, unless the request names one. Default: any. */
   readonly result_format?: ResultFormat | null;
   readonly hidden: boolean;
   readonly echoed: object;
-  /** New blocks, made with the agent and attached before `block_ids`. */
+  /** New blocks, created with the agent and attached before `block_ids`. */
   readonly blocks: readonly NewBlock[];
   readonly block_ids: readonly string[];
   readonly tool_ids: readonly string[];
 }
 
 /**
- * Stores agents with their conversations, new blocks and attachments: six statements per 5,000 agents. New rows only, so it
- * locks nothing but the blocks that are attached, which it keeps, and (key share, by foreign key) the tools. Throws
- * `not_found` for a block or tool that does not exist, and fails on a unique constraint when an agent would hold two blocks of
- * one label.
+ * Stores agents with their conversations, new blocks and attachments: six statements per 5,000 agents.
+ * Throws: `not_found` for an unknown block or tool; a unique violation for two blocks of one label on an agent.
+ * Locks: the attached blocks for share, the tools by key share of their foreign key; else inserts only.
  */
 export async function createAgents(trx: Tx, projectId: string, agents: readonly NewAgent[]): Promise<void> {
   for (const { json } of jsonRowChunks(agents.map((agent) => ({ id: agent.conversation_id })))) {
@@ -103,7 +102,7 @@ async function attachBlocks(trx: Tx, projectId: string, agents: readonly NewAgen
   const shared = [...new Set(agents.flatMap((agent) => agent.block_ids))];
   const kept = await shareLockBlocks(trx, projectId, shared);
   if (!shared.every((id) => kept.has(id))) {
-    throw new NightshiftError('not_found', 'A block that was to be attached does not exist.');
+    throw new NightshiftError('not_found', 'A block to attach does not exist.');
   }
   const attachments = agents.flatMap((agent) =>
     [...agent.blocks.map((block) => block.id), ...agent.block_ids].map((block_id, position) => ({
@@ -134,7 +133,7 @@ async function attachTools(trx: Tx, projectId: string, agents: readonly NewAgent
       join tool t on t.id = r.tool_id and t.project_id = ${projectId}::uuid
     `.execute(trx);
     if (Number(numAffectedRows) !== count) {
-      throw new NightshiftError('not_found', 'A tool that was to be attached does not exist.');
+      throw new NightshiftError('not_found', 'A tool to attach does not exist.');
     }
   }
 }

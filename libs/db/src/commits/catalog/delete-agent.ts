@@ -5,10 +5,12 @@ import { AS_FIRST, NOW, UNMERGED } from '../../fragments.ts';
 import { lockConversations } from '../../locks/run/lock-conversations.ts';
 
 /**
- * Deletes an agent: it can no longer be found or sent anything. Its runs under way go on to their end, and the results of
- * its batches stay; its blocks are let go at once, or by the sweep when no run of it is open any more. Locks the agent's row,
- * then its conversation, of which an accept holds one: one that is under way is waited for, and one that comes later finds
- * the agent deleted. Its place in lists stays where it was, for who pages on from it. Throws `not_found`.
+ * Deletes an agent: it is no longer found, and accepts no more runs.
+ * Its open runs continue to their end, and results stay. Its blocks are detached at once, or by the sweep after its last
+ * open run. Its position in lists stays, so that a cursor on it remains valid.
+ * Throws: `not_found`.
+ * Locks: the agent's row, then its conversation: a running accept, which holds it, is waited for; a later accept finds the
+ * agent deleted.
  */
 export async function deleteAgent(trx: Tx, projectId: string, agentId: string): Promise<void> {
   const agent = await trx
@@ -26,8 +28,8 @@ export async function deleteAgent(trx: Tx, projectId: string, agentId: string): 
 }
 
 /**
- * Lets go of the blocks of deleted agents that have no open run any more, up to `limit` of them. Index: `agent_keeping_blocks`,
- * `batch_open`, `run_by_agent`.
+ * Detaches the blocks of up to `limit` deleted agents without open runs.
+ * Index: `agent_keeping_blocks`, `batch_open`, `run_by_agent`.
  */
 export async function commitBlocksReleased(trx: Tx, limit: number): Promise<void> {
   await releaseBlocks(
@@ -37,8 +39,8 @@ export async function commitBlocksReleased(trx: Tx, limit: number): Promise<void
 }
 
 /**
- * Of an agent, `a`. Of its runs only those are looked at that are as old as an open batch: it may have had millions. Asked
- * agent by agent: joined, a table of runs that was never counted is scanned.
+ * True for an agent `a` without open runs. It reads only runs as old as an open batch, since the agent may have millions.
+ * Agents are looked up individually: a join scans a table of runs without statistics.
  */
 const HAS_NO_OPEN_RUN = sql`
   not exists (

@@ -21,8 +21,9 @@ export interface ModuleTool {
 }
 
 /**
- * Makes the built-in tools (those of the memory, and `finish`) known to a project, or brings them up to this release. Idempotent: an unchanged tool is
- * not written. Locks the rows it changes, in name order. Index: the unique (project, name).
+ * Registers the built-in tools (memory and `finish`) in a project, or updates them to this release. Unchanged tools are not
+ * written.
+ * Locks: the changed rows in name order. Index: the unique (project, name).
  */
 export async function registerMemoryTools(trx: Tx, projectId: string): Promise<void> {
   await upsertTools(trx, projectId, 'memory', MEMORY_TOOLS);
@@ -30,9 +31,11 @@ export async function registerMemoryTools(trx: Tx, projectId: string): Promise<v
 }
 
 /**
- * Makes the tools of the operator's modules known to a project, or follows a change of their manifests, but for the limit of a
- * result, which callers may have set since. Tools that have left the folder stay: agents may hold them, and calls to them end
- * with an error that says so. A memory tool's name is not taken over. Idempotent; locks the rows it changes, in name order.
+ * Registers the module tools in a project, or updates them to their manifests, except the result limit, which callers may
+ * have changed.
+ * Tools missing from the folder stay, because agents may have them; their calls end with an error that says so. A memory
+ * tool's name is not replaced. Unchanged tools are not written.
+ * Locks: the changed rows in name order.
  */
 export function registerModuleTools(trx: Tx, projectId: string, tools: readonly ModuleTool[]): Promise<void> {
   return upsertTools(trx, projectId, 'module', tools);
@@ -57,7 +60,7 @@ async function upsertTools(
     }))
     .sort((a, b) => (a.name < b.name ? -1 : 1));
   for (const { json } of jsonRowChunks(rows)) {
-    // return_char_limit, tags and the like are the user's once the row exists; the rest follows the code.
+    // return_char_limit, tags and similar fields belong to the user once the row exists; the rest follows the code.
     await sql`
       insert into tool (id, project_id, name, kind, tool_type, description, input_schema, side_effects,
         return_char_limit, timeout_ms, source_type)
@@ -75,7 +78,7 @@ async function upsertTools(
   }
 }
 
-/** Where Letta says that a memory tool comes from; its users bring `rethink_memory` themselves. */
+/** Returns Letta's type of a memory tool; Letta's users bring `rethink_memory` themselves. */
 function lettaToolType(name: string): string {
   if (name === 'rethink_memory') return 'custom';
   if (name === 'send_message' || isStoreCall(name)) return 'letta_core';

@@ -4,9 +4,10 @@ import type { Tx } from '../../connect.ts';
 import { lockConversations } from '../../locks/run/lock-conversations.ts';
 
 /**
- * Makes an agent forget its conversation: later requests show nothing of what was said so far and do not count it, no search
- * finds it, and the agent's list of messages begins behind it. The rows stay, for the runs and batches that they belong to.
- * Throws `not_found`, and `conflict` while a run holds the conversation. Locks the conversation. Index: primary keys.
+ * Resets an agent's conversation: later requests, searches, counts and its message list begin behind the present messages.
+ * The rows stay for their runs and batches.
+ * Throws: `not_found`; `conflict` while a run holds the conversation.
+ * Locks: the conversation. Index: primary keys.
  */
 export async function resetMessages(trx: Tx, projectId: string, agentId: string): Promise<void> {
   const agent = await trx
@@ -18,7 +19,7 @@ export async function resetMessages(trx: Tx, projectId: string, agentId: string)
     .executeTakeFirst();
   if (agent === undefined) throw new NightshiftError('not_found', `There is no agent agent-${agentId}.`);
   await lockConversations(trx, [agent.conversation_id]);
-  // A later statement: it sees who took the conversation while its lock was waited for.
+  // A separate statement: it sees a holder that committed during the wait for the lock.
   const { rows } = await sql<{ run_id: string | null }>`
     with free as (
       update conversation c
@@ -32,6 +33,6 @@ export async function resetMessages(trx: Tx, projectId: string, agentId: string)
   if (holder === null) return;
   throw new NightshiftError(
     'conflict',
-    `The run ${toWireId('run', holder)} goes on in the conversation of agent-${agentId}. Wait for its end, or cancel its batch.`,
+    `The run ${toWireId('run', holder)} holds the conversation of agent-${agentId}. Wait for its end, or cancel its batch.`,
   );
 }

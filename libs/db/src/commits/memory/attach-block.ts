@@ -6,9 +6,9 @@ import { shareLockBlocks } from '../../locks/memory/lock-blocks.ts';
 import { labelTaken } from '../../reads/memory/labels-beside.ts';
 
 /**
- * Gives an agent a block, after those it has; nothing happens when it has it. Locks the agent's row, then keeps the block.
- * Throws `not_found` for either, `conflict` when the agent has another block of that label. Index: primary keys, the unique
- * (agent, label).
+ * Attaches a block to an agent, after its other blocks; does nothing if it is attached.
+ * Throws: `not_found` for the agent or block; `conflict` if the agent has another block of that label.
+ * Locks: the agent's row, then the block for share. Index: primary keys, the unique (agent, label).
  */
 export async function attachBlock(
   trx: Tx,
@@ -36,7 +36,7 @@ export async function attachBlock(
   `.execute(trx);
 }
 
-/** Takes a block from an agent. Locks the agent's row. Throws `not_found` when the agent does not have it. */
+/** Detaches a block from an agent. Throws: `not_found` if it is not attached. Locks: the agent's row. */
 export async function detachBlock(
   trx: Tx,
   projectId: string,

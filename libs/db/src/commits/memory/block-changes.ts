@@ -7,9 +7,9 @@ import { writeHeldBlocks } from './held-blocks.ts';
 import { insertPassages } from './passages.ts';
 
 /**
- * Writes what tool calls did to blocks, in the order in which they did it: one statement a kind, and none for a kind that
- * does not occur. The caller holds the locks of the blocks, and those of the agents where blocks are made, given up or
- * renamed. Revisions must follow on the heads without a gap.
+ * Writes the block changes of tool calls, in call order, with one statement per kind that occurs.
+ * Revisions must follow the heads without a gap. The caller holds the locks of the blocks, and of the agents if blocks are
+ * created, detached or renamed.
  */
 export async function writeBlockChanges(trx: Tx, changes: readonly BlockChange[]): Promise<void> {
   if (changes.length === 0) return;
@@ -67,7 +67,7 @@ async function insertBlocks(trx: Tx, created: readonly Change<'created'>[]): Pro
   `.execute(trx);
 }
 
-/** The last label of each block; those of its agents follow. Two may have swapped theirs, so they are checked at the end. */
+/** Writes the last label of each block and its agents. Blocks may swap labels, so uniqueness is checked at the end. */
 async function moveLabels(trx: Tx, renamed: readonly Change<'renamed'>[]): Promise<void> {
   const last = new Map(renamed.map(({ block_id, new_label }) => [block_id, toStorableText(new_label)]));
   const payload = [...last].map(([b, l]) => ({ b, l }));
@@ -79,7 +79,7 @@ async function moveLabels(trx: Tx, renamed: readonly Change<'renamed'>[]): Promi
   `.execute(trx);
 }
 
-/** Gives agents the blocks that they made and have not given up again, after those they have. */
+/** Attaches to agents the blocks that they created and have not detached, after their other blocks. */
 async function attachCreated(
   trx: Tx,
   created: readonly Change<'created'>[],
@@ -135,7 +135,7 @@ async function insertRevisions(trx: Tx, revised: readonly Change<'revised'>[]): 
   `.execute(trx);
 }
 
-/** In the order given, after what an earlier commit of the same step noted. */
+/** Inserts events in the given order, after the step's events of earlier commits. */
 async function insertEvents(
   trx: Tx,
   events: readonly Change<'created' | 'detached' | 'renamed'>[],

@@ -3,16 +3,16 @@ import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
 import { jsonRowChunks, storableJson } from '../json-rows.ts';
 
-/** A block to be stored, as its first revision. */
+/** A block to store, as its first revision. */
 export interface NewBlock {
   readonly id: string;
   readonly label: string;
   readonly value: string;
   readonly description: string | null;
-  /** Code points that the value may hold. */
+  /** Maximum code points of the value. */
   readonly char_limit: number;
   readonly read_only: boolean;
-  /** What becomes of writes in conflict; default `merge`. */
+  /** Handling of conflicting writes. Default: `merge`. */
   readonly conflict_policy?: ConflictPolicy;
   readonly metadata: object;
   readonly tags: readonly string[];
@@ -20,7 +20,7 @@ export interface NewBlock {
   readonly hidden: boolean;
 }
 
-/** Stores blocks, each with its revision 1. New rows only: locks nothing. Two statements per chunk of rows. */
+/** Stores blocks, each with its revision 1, in two statements per chunk of rows. Inserts only. */
 export async function createBlocks(trx: Tx, projectId: string, blocks: readonly NewBlock[]): Promise<void> {
   const rows = blocks.map((block) => ({
     ...block,

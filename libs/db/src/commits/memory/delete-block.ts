@@ -3,8 +3,9 @@ import type { Tx } from '../../connect.ts';
 import { NOW } from '../../fragments.ts';
 
 /**
- * Deletes a block and takes it from every agent. Its revisions stay for the requests that showed them. Locks the block's row,
- * and so waits for whoever gives it to an agent. Throws `not_found`. Index: primary key, `agent_block_by_block`.
+ * Deletes a block and detaches it from every agent. Its revisions stay for the requests that showed them.
+ * Throws: `not_found`.
+ * Locks: the block's row, so it waits for transactions that attach the block. Index: primary key, `agent_block_by_block`.
  */
 export async function deleteBlock(trx: Tx, projectId: string, blockId: string): Promise<void> {
   const { numUpdatedRows } = await trx

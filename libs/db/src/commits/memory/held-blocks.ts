@@ -4,8 +4,8 @@ import type { Tx } from '../../connect.ts';
 import type { Change } from './block-change.ts';
 
 /**
- * Writes what tool calls of batches under review did to blocks, besides their texts: the blocks that hold the changes are
- * made, and each says what is to become of the block that it stands for. The caller holds the locks of the agents.
+ * Writes the block changes of calls in batches under review, except texts: creates the drafts, and notes each draft's
+ * change to its original. The caller holds the locks of the agents.
  */
 export async function writeHeldBlocks(trx: Tx, changes: readonly BlockChange[]): Promise<void> {
   const made = changes.filter(
@@ -44,7 +44,7 @@ async function insertHolding(trx: Tx, made: readonly Change<'copied' | 'created'
     insert into block (id, project_id, label, head_revision, deleted_at, held_by_batch_id)
     select b, p, l, 1, app_now(), j from json_to_recordset(${json}::json) as d(b uuid, p uuid, l text, j uuid)
   `.execute(trx);
-  // A copy is nobody's write; a new block is the call's.
+  // A copy has no writer; the writer of a new block is the call.
   await sql`
     insert into block_revision (block_id, revision, project_id, description, value, char_limit, read_only, batch_id, run_id,
                                 step_number, tool_use_id, resolution)
@@ -62,7 +62,7 @@ async function insertHolding(trx: Tx, made: readonly Change<'copied' | 'created'
   `.execute(trx);
 }
 
-/** A new block that is given up again is dropped: nothing is left to accept. */
+/** Drops a new block that is detached again: nothing is left to accept. */
 async function noteMoves(trx: Tx, moved: readonly Change<'detached' | 'renamed'>[]): Promise<void> {
   const last = new Map<string, { d: boolean; l: string | null; r: string; n: number; u: string }>();
   for (const change of moved) {

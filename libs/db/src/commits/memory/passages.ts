@@ -3,7 +3,7 @@ import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
 import { jsonRowChunks } from '../json-rows.ts';
 
-/** Stores passages of archival memory. New rows only; no statement where there are none. */
+/** Stores passages of archival memory. Inserts only; no statement without passages. */
 export async function insertPassages(trx: Tx, kept: readonly KeptPassage[]): Promise<void> {
   const rows = kept.map((passage) => ({
     id: passage.passage_id,
@@ -28,7 +28,7 @@ export async function insertPassages(trx: Tx, kept: readonly KeptPassage[]): Pro
   }
 }
 
-/** Lets every run of their agents find the passages of a batch that were held. Index: `passage_by_batch`. */
+/** Makes a batch's held passages visible to every run of their agents. Index: `passage_by_batch`. */
 export async function acceptPassages(
   trx: Tx,
   batchId: string,
@@ -41,10 +41,7 @@ export async function acceptPassages(
   return Number(numAffectedRows ?? 0);
 }
 
-/**
- * Deletes passages of a batch: those that are held for review, or those that every run of their agents finds. Index:
- * `passage_by_batch`.
- */
+/** Deletes the held or the accepted passages of a batch. Index: `passage_by_batch`. */
 export async function deletePassages(
   trx: Tx,
   batchId: string,

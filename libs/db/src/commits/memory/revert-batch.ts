@@ -6,7 +6,7 @@ import { lockAgents } from '../../locks/catalog/lock-agent.ts';
 import { lockEndedBatch } from '../../locks/batch/lock-ended-batch.ts';
 import { readLabelsBeside } from '../../reads/memory/labels-beside.ts';
 
-/** Why a change of a batch was not taken back. */
+/** The reason why a change was not reverted. */
 export type RevertRefusal = 'edited' | 'deleted' | 'label_taken';
 
 export interface RevertedBlock {
@@ -14,34 +14,33 @@ export interface RevertedBlock {
   readonly label: string;
 }
 
-/** What a revert did. Blocks that already stood as before the batch are in none of the lists. */
+/** The result of a revert. Blocks that already had their content from before the batch are in no list. */
 export interface RevertReport {
-  /** Blocks that hold again what stood before. */
+  /** Blocks with their content from before the batch. */
   readonly restored: readonly RevertedBlock[];
-  /** Blocks that the batch had made, deleted. */
+  /** Deleted blocks, which the batch had created. */
   readonly deleted: readonly RevertedBlock[];
-  /** Blocks whose edits or labels by others were written over, each once, with the label that it had. */
+  /** Blocks whose edits or labels by other writers were overwritten, each once, with the overwritten label. */
   readonly forced: readonly RevertedBlock[];
   readonly renamed: readonly RevertedBlock[];
-  /** Blocks that agents had given up and have again. */
+  /** Blocks attached again to agents that had detached them. */
   readonly attached: readonly (RevertedBlock & { readonly agent_id: string })[];
-  /** What is left as it is, each block once for each reason. */
+  /** Unchanged blocks, each once per reason. */
   readonly refused: readonly (RevertedBlock & { readonly reason: RevertRefusal })[];
-  /** Passages of archival memory that it had kept, deleted. */
+  /** Number of deleted passages of archival memory. */
   readonly passages: number;
 }
 
 interface WrittenBlock extends RevertFacts, RevertedBlock {}
 
 /**
- * Takes all changes back that a batch made to blocks: texts, labels, new blocks and given up ones. A block that no longer
- * holds what the batch left, that another batch wrote last, or that others wrote between its writes, is left alone and
- * reported, its label included, and so is a label that others have given since; unless `force`. The texts come back as new
- * revisions, so this can be taken back too. What is still held for review was never in force, and stays held. Throws
- * `not_found`, and `batch_running` for a batch that has not ended.
- *
- * Locks the batch, then the agents and the blocks concerned, in id order. A few statements, whatever the
- * number of blocks. Index: `block_revision_by_batch`, `block_event_by_batch`.
+ * Reverts all block changes of a batch: texts, labels, new and detached blocks.
+ * A block is refused and reported, with its label, if another write followed the batch's or came between its writes; so is
+ * a label that other writers changed. `force` overwrites them. Texts return as new revisions, so that a revert can be
+ * reverted. Held changes stay held.
+ * Throws: `not_found`; `batch_running` for a batch that has not ended.
+ * Locks: the batch, then the agents and the blocks concerned, in id order. The number of statements is constant.
+ * Index: `block_revision_by_batch`, `block_event_by_batch`.
  */
 export async function revertBatch(
   trx: Tx,
@@ -76,10 +75,10 @@ export async function revertBatch(
     passages,
     restored: restored.map(named),
     deleted,
-    forced: onceEach([...forced, ...labels.forced], ({ block_id }) => block_id),
+    forced: distinctBy([...forced, ...labels.forced], ({ block_id }) => block_id),
     renamed: labels.renamed,
     attached: attachments.attached,
-    refused: onceEach(
+    refused: distinctBy(
       [...edited, ...labels.refused, ...attachments.refused],
       ({ block_id, reason }) => `${block_id}/${reason}`,
     ),
@@ -113,7 +112,7 @@ async function readWritten(trx: Tx, batchId: string): Promise<readonly WrittenBl
              and head.char_limit = left_so.char_limit and head.read_only = left_so.read_only as is_as_written,
            coalesce(head.value = before.value and head.description is not distinct from before.description, false)
              as is_as_before,
-           -- A batch that ended where it began has written nothing.
+           -- A batch whose last text equals the first has changed nothing.
            coalesce(head.batch_id <> ${batchId} and not exists (
              select from block_revision found
               where found.block_id = b.id and found.value = head.value
@@ -131,7 +130,7 @@ async function readWritten(trx: Tx, batchId: string): Promise<readonly WrittenBl
   return rows;
 }
 
-/** Makes an old revision the content of a block again, as its next one. */
+/** Makes an old revision the content of a block again, as its next revision. */
 async function restore(
   trx: Tx,
   blocks: readonly { readonly block_id: string; readonly revision: number }[],
@@ -158,14 +157,14 @@ async function remove(trx: Tx, blocks: readonly RevertedBlock[]): Promise<void> 
 
 interface LabelsBack {
   readonly renamed: readonly RevertedBlock[];
-  /** Those that had the label of others, with that. */
+  /** Renamed blocks whose label came from other writers, with that label. */
   readonly forced: readonly RevertedBlock[];
   readonly refused: RevertReport['refused'];
 }
 
 /**
- * Gives blocks the label back that they had, where no agent of theirs uses it; unless `force`, only where they still have the
- * batch's and are none of `edited`.
+ * Restores labels of blocks where no agent of theirs uses the label. Without `force` only blocks that still have the
+ * batch's label and are not in `edited`.
  */
 async function renameBack(
   trx: Tx,
@@ -222,8 +221,8 @@ interface AttachedAgain {
 }
 
 /**
- * Gives agents the blocks back that they gave up, where those still are and the label is free: the first of a label. A
- * deleted agent has let go of its blocks for good.
+ * Attaches detached blocks to their agents again if the block exists and its label is free; the first of a label wins.
+ * Deleted agents are left out.
  */
 async function attachAgain(trx: Tx, batchId: string): Promise<AttachedAgain> {
   const { rows } = await sql<RevertedBlock & { agent_id: string; is_deleted: boolean }>`
@@ -283,7 +282,7 @@ function refusedOf(
   });
 }
 
-/** The first of each key. */
-function onceEach<Item>(items: readonly Item[], keyOf: (item: Item) => string): readonly Item[] {
+/** Returns the first item of each key. */
+function distinctBy<Item>(items: readonly Item[], keyOf: (item: Item) => string): readonly Item[] {
   return [...Map.groupBy(items, keyOf).values()].flatMap(([first]) => first ?? []);
 }

@@ -13,13 +13,13 @@ import { lockEndedBatch } from '../../locks/batch/lock-ended-batch.ts';
 import { readLabelsBeside } from '../../reads/memory/labels-beside.ts';
 import { uuidArray } from '../../uuid-array.ts';
 
-/** Which of a batch's held changes are meant; null: all. */
+/** Selects held changes of a batch; null: all. */
 export interface HeldFilter {
   readonly agent_ids: readonly string[] | null;
   readonly block_ids: readonly string[] | null;
 }
 
-/** A held change that cannot come into force. It stays held, and may be rejected. */
+/** A held change that can no longer take effect. It stays held and may be rejected. */
 export interface StaleChange {
   readonly agent_id: string;
   /** Null for a new block. */
@@ -46,12 +46,11 @@ function toConditions(batchId: string, { agent_ids, block_ids }: HeldFilter) {
 }
 
 /**
- * Puts held changes of a batch in force, all at once: those whose block is still what they were worked out from, and still takes
- * them. The others are reported and stay held. Texts become revisions that name the call which wrote them. Throws `not_found`, also
- * for an id of the filter that names no agent of the batch, or no block that the batch has changed; and `batch_running` for a
- * batch that has not ended. To settle what is settled does nothing.
- *
- * Locks the batch, the agents, then the blocks, in id order. A few statements, whatever the number of changes.
+ * Accepts held changes of a batch: those whose block is unchanged since their base and still accepts them.
+ * The others are reported and stay held. Texts become revisions that name the writing call. Settled changes are skipped.
+ * Throws: `not_found` for the batch, or for a filter id that is no agent or changed block of the batch; `batch_running` for
+ * a batch that has not ended.
+ * Locks: the batch, the agents, then the blocks, in id order. The number of statements is constant.
  */
 export async function acceptHeldChanges(
   trx: Tx,
@@ -73,7 +72,7 @@ export async function acceptHeldChanges(
   await writeTexts(trx, batchId, accepted);
   await moveLabels(trx, accepted);
   await detach(trx, accepted);
-  await bringToLife(trx, accepted);
+  await publishNewBlocks(trx, accepted);
   await noteEvents(trx, batchId, accepted);
   await settle(
     trx,
@@ -91,7 +90,7 @@ export async function acceptHeldChanges(
   };
 }
 
-/** Gives held changes of a batch up, and says how many. Nothing else changes. Throws as {@link acceptHeldChanges}. */
+/** Rejects held changes of a batch and returns their number. Throws: like {@link acceptHeldChanges}. */
 export async function rejectHeldChanges(
   trx: Tx,
   projectId: string,
@@ -115,11 +114,11 @@ export async function rejectHeldChanges(
 }
 
 /**
- * Throws `not_found` for ids of a filter that mean nothing in the batch: a slip would pass for done. An agent is known by its
- * runs, as what it kept in archival memory leaves no trace once it is rejected.
- *
- * Looks only for ids without a change that is held. `except` reads the batch once, whatever the statistics say. Indexes:
- * `run_batch_id_ordinal_key`, and the primary key of `held_change`.
+ * Checks the ids of a filter, so that a misspelt id is not taken for a settled change.
+ * An agent is known by its runs, because rejected passages leave no trace. Only ids without a held change are looked up;
+ * `except` makes the planner read the batch once, whatever the statistics.
+ * Throws: `not_found` for ids without a run or change in the batch.
+ * Index: `run_batch_id_ordinal_key`, primary key of `held_change`.
  */
 async function assertNamesOfBatch(
   trx: Tx,
@@ -152,7 +151,7 @@ async function assertNamesOfBatch(
   });
 }
 
-/** Those ids, and their places, that are neither among `found` nor answered by the query `known`. */
+/** Returns the ids, with their paths, that are neither in `found` nor returned by the query `known`. */
 async function readUnknown(
   trx: Tx,
   ids: readonly string[],
@@ -190,7 +189,7 @@ async function readHeld(trx: Tx, batchId: string, filter: HeldFilter): Promise<r
            h.base_revision is not null and head.read_only as is_read_only,
            h.base_revision is not null and now.value <> base.value and char_length(now.value) > head.char_limit
              as is_over_limit,
-           -- A copy that nobody has written to may differ all the same: old ones have the description of their own time.
+           -- A copy without writes may still differ: it keeps the description of its own time.
            h.base_revision is not null and now.run_id is not null
              and (now.value <> base.value or now.description is distinct from base.description) as is_written
       from held_change h
@@ -205,7 +204,7 @@ async function readHeld(trx: Tx, batchId: string, filter: HeldFilter): Promise<r
   return rows;
 }
 
-/** All labels of the agents whose changes these are, and of the agents that share their blocks. */
+/** Reads all labels of the agents with these changes, and of the agents that share their blocks. */
 async function readLabels(trx: Tx, held: readonly HeldRow[]) {
   const { rows: own } = await sql<{ agent_id: string; block_id: string; label: string }>`
     select agent_id, block_id, label from agent_block
@@ -263,8 +262,8 @@ async function detach(trx: Tx, accepted: readonly HeldRow[]): Promise<void> {
   `.execute(trx);
 }
 
-/** New blocks are everybody's to see from now on, and their agents have them, but those that are deleted. */
-async function bringToLife(trx: Tx, accepted: readonly HeldRow[]): Promise<void> {
+/** Makes new blocks visible and attaches them to their agents, except deleted agents. */
+async function publishNewBlocks(trx: Tx, accepted: readonly HeldRow[]): Promise<void> {
   const payload = accepted
     .filter(({ kind }) => kind === 'created')
     .map(({ agent_id, block_id }, n) => ({ a: agent_id, b: block_id, n }));
@@ -283,7 +282,7 @@ async function bringToLife(trx: Tx, accepted: readonly HeldRow[]): Promise<void>
   `.execute(trx);
 }
 
-/** So that the changes of a batch under review are found, and taken back, like those of any other. */
+/** Records the changes as events, so that lists and reverts find them like those of any other batch. */
 async function noteEvents(trx: Tx, batchId: string, accepted: readonly HeldRow[]): Promise<void> {
   const draftIds = accepted
     .filter(

@@ -4,7 +4,7 @@ import type { Tx } from '../../connect.ts';
 import { NOW } from '../../fragments.ts';
 import { storableJson } from '../json-rows.ts';
 
-/** A block as it is to be. */
+/** The new content of a block. */
 export interface BlockContent {
   readonly label: string;
   readonly value: string;
@@ -19,10 +19,11 @@ export interface BlockContent {
 }
 
 /**
- * Writes a block as its next revision, if its present one is still `basedOn` (compare and set). Returns the new revision;
- * null, and changes nothing, when somebody else has written since or the block is gone. A new label follows to the agents
- * that hold the block; a unique constraint refuses it where one of them has that label already. All of `content` is written,
- * so who changes a part of it holds the block's lock (`lockBlock`) since reading the rest. Locks the block's row. Index: primary key.
+ * Writes a block as its next revision if its head is still `basedOn` (compare and set), and returns the new revision.
+ * Returns null, and changes nothing, after another write or a deletion. A new label is copied to the agents that hold the
+ * block; a unique constraint refuses it if one of them uses it. All of `content` is written, so a partial change needs the
+ * block's lock (`lockBlock`) from its read on.
+ * Locks: the block's row. Index: primary key.
  */
 export async function writeBlock(
   trx: Tx,
@@ -48,8 +49,8 @@ export async function writeBlock(
 }
 
 /**
- * Changes what no request shows (and the label) without a new revision, if the present one is still `basedOn`. Returns
- * whether it did. Otherwise as {@link writeBlock}.
+ * Changes fields that no request shows, and the label, without a new revision if the head is still `basedOn`; returns
+ * whether it did. Otherwise like {@link writeBlock}.
  */
 export async function relabelBlock(
   trx: Tx,

@@ -4,13 +4,11 @@ import type { Tx } from '../../connect.ts';
 import { OPEN_RUNS } from '../../reads/due-conditions.ts';
 
 /**
- * Says who answers under a credential from now on: the simulator or a real provider. Called by everybody who starts to
- * work, before anything is sent or looked for: what one has under way the other does not know, so it would be taken for
- * lost and be sent, and paid, again.
- *
- * A credential of which nobody has said so is taken as it is. Throws `other_provider`, and changes nothing, while runs or
- * provider batches of the other one are unfinished. Locks the credential; counts are read only for a change, those of what
- * is open. Index: `batch_open` and `provider_batch_due`.
+ * Declares whether the simulator or a real provider answers under a credential. Every worker calls it at start, before it
+ * sends or searches: neither knows the other's open requests, and they would be taken for lost, sent again and paid twice.
+ * A credential without a declaration accepts any.
+ * Throws: `other_provider`, and changes nothing, while runs or provider batches of the other are unfinished.
+ * Locks: the credential. Index: `batch_open`, `provider_batch_due`; counts are read only on a change.
  */
 export async function declareAnswerer(trx: Tx, credential: string, simulated: boolean): Promise<void> {
   const row = await trx

@@ -2,10 +2,7 @@ import type { JsonObject } from '@nightshift/agent-core';
 import type { Tx } from '../../connect.ts';
 import type { WatchedSubmission } from '../../reads/provider-batch/watched-submissions.ts';
 
-/**
- * Books a batch that the provider ran, or began to run, for a submission which another batch stands for. False when
- * it is booked already.
- */
+/** Books an upstream batch that ran for a submission already answered by another batch. False if it is booked already. */
 export async function commitOrphan(
   trx: Tx,
   orphan: {

@@ -4,7 +4,7 @@ import type { Database, Tx } from '../../connect.ts';
 import { AS_FIRST } from '../../fragments.ts';
 import { HALT } from '../../reads/provider-batch/paused-credentials.ts';
 
-/** Stops all sending under a credential for a while, held or not; a longer pause that is on already stays. */
+/** Pauses a credential, held or not; a longer pause stays. */
 export async function pauseCredential(
   db: Database,
   name: string,
@@ -18,7 +18,7 @@ export async function pauseCredential(
   `.execute(db);
 }
 
-/** Stops all sending under a credential until {@link resumeCredential}. */
+/** Halts a credential until {@link resumeCredential}. */
 export async function haltCredential(db: Database, name: string, why: string): Promise<void> {
   await db
     .updateTable('credential')
@@ -27,13 +27,13 @@ export async function haltCredential(db: Database, name: string, why: string): P
     .execute();
 }
 
-/** Reasons of rests that the provider asked for: no operator knows better. */
+/** Reasons of pauses that the provider asked for, which an operator cannot end. */
 const KEPT_REASONS: readonly string[] = [PAUSE_REASONS.rate_limited, PAUSE_REASONS.overloaded];
 
 /**
- * Ends the halt of a credential, or a rest that the provider did not ask for, and makes due what waits to be sent under it.
- * Returns why nothing was sent; null, and nothing changed, where there was nothing to end. Locks the credential, then those
- * provider batches in id order. Index: provider_batch_due.
+ * Ends the halt of a credential, or a pause that the provider did not ask for, and makes its waiting provider batches due.
+ * Returns the reason of the pause; null, and changes nothing, without such a pause.
+ * Locks: the credential, then those provider batches in id order. Index: `provider_batch_due`.
  */
 export async function resumeCredential(trx: Tx, name: string): Promise<string | null> {
   const { rows } = await sql<{ reason: string }>`
@@ -46,7 +46,7 @@ export async function resumeCredential(trx: Tx, name: string): Promise<string | 
   `.execute(trx);
   const [row] = rows;
   if (row === undefined) return null;
-  // A statement of its own: it sees what was put off by whoever held the lock before.
+  // A separate statement: it sees provider batches put off by the previous holder of the lock.
   await sql`
     with waiting ${AS_FIRST} (
       select id from provider_batch

@@ -5,19 +5,19 @@ import type { Tx } from '../../connect.ts';
 import { AS_FIRST } from '../../fragments.ts';
 import { learnTokens, type TokenSample } from './token-calibrations.ts';
 
-/** What a look at the provider showed of one batch. */
+/** The result of a poll for one provider batch. */
 export interface PolledBatch {
   readonly lease: Lease;
   readonly move: 'ended' | 'wait';
   readonly delay_ms: number;
   readonly missing: boolean;
-  /** What the batch is to say of a look that came to nothing, null when the provider answers again; default: what it says already. */
+  /** The error to store after a failed poll, null after an answer. Default: the stored error. */
   readonly error?: JsonObject | null;
 }
 
 /**
- * Writes the outcome of a poll for many batches with one statement and gives their leases back. A row that was taken
- * over meanwhile is left alone. Returns the ids that have ended.
+ * Writes the results of a poll in one statement, releases the leases, and returns the ids of ended batches. Rows that were
+ * taken over are left alone.
  */
 export async function commitPolled(trx: Tx, polled: readonly PolledBatch[]): Promise<readonly string[]> {
   if (polled.length === 0) return [];
@@ -50,7 +50,7 @@ export async function commitPolled(trx: Tx, polled: readonly PolledBatch[]): Pro
   return rows.filter((row) => row.state === 'ended').map((row) => row.id);
 }
 
-/** The provider was asked to cancel it. */
+/** Notes that the provider was asked to cancel a provider batch. */
 export async function commitCancelRequested(trx: Tx, lease: Lease): Promise<void> {
   const to = transition(providerBatchMachine, 'submitted', 'cancel');
   const { rows } = await sql`
@@ -63,8 +63,8 @@ export async function commitCancelRequested(trx: Tx, lease: Lease): Promise<void
 }
 
 /**
- * Ends a provider batch, if every step of it has left `sealed`: the set that was answered equals the set that was
- * sent, and learns from its samples what a token measures. Returns false, and changes nothing, while a step is open.
+ * Ends a provider batch as ingested once every step has left `sealed`, and calibrates tokens from its samples.
+ * Returns false, and changes nothing, while a step is open.
  */
 export async function commitIngested(trx: Tx, lease: Lease, linesRefused: number): Promise<boolean> {
   const to = transition(providerBatchMachine, 'ended', 'ingest');
@@ -86,13 +86,13 @@ export async function commitIngested(trx: Tx, lease: Lease, linesRefused: number
   return true;
 }
 
-/** A pass over the results did not answer every step, or could not begin: look again after the delay. */
+/** Schedules another pass after a pass over the results that left steps open, or could not begin. */
 export async function commitStreamAgain(
   trx: Tx,
   lease: Lease,
   pass: {
     readonly streamed: boolean;
-    /** The provider did not know the results; since when is kept. */
+    /** The provider did not know the results; the time of the first such answer is kept. */
     readonly missing: boolean;
     readonly lines_refused: number;
     readonly reason: string;

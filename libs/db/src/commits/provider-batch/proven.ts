@@ -11,7 +11,7 @@ import type { Tx } from '../../connect.ts';
 import type { WatchedSubmission } from '../../reads/provider-batch/watched-submissions.ts';
 import { commitOrphan } from './orphans.ts';
 
-/** A batch of the provider whose answer or lines say under which nonce it was sent. */
+/** An upstream batch whose answer or lines prove the nonce of its submission. */
 export interface ProvenBatch {
   readonly provider_id: string;
   readonly expires_at: Date | null;
@@ -19,8 +19,8 @@ export interface ProvenBatch {
 }
 
 /**
- * `known`: a row of ours names it, or it is booked already. `taken`: its submission was in doubt and has it now. `corrected`: its
- * submission had adopted another one, which is let go. `orphan`: its submission has gone another way.
+ * `known`: a row of ours names it, or it is booked. `taken`: its submission was in doubt and now has it. `corrected`: its
+ * submission had adopted another batch, which is released. `orphan`: its submission has been settled otherwise.
  */
 export type ProvenOutcome = 'known' | 'taken' | 'corrected' | 'orphan';
 
@@ -33,9 +33,10 @@ interface HeldRow {
 }
 
 /**
- * Books a batch that was certainly sent under the nonce of `of`. Whatever another row has adopted by mistake is let go, and every
- * row that changes gets a new epoch: its holder decided without this knowledge. Locks the provider batches in id order.
- * `orphan`: the row that is made of it where its submission has gone another way; null leaves such a batch unbooked.
+ * Books an upstream batch that was certainly sent under the nonce of `of`, and releases wrong adoptions.
+ * Every changed row gets a new epoch, because its holder decided without this proof. `orphan`: the row to insert if the
+ * submission has been settled otherwise; null books nothing.
+ * Locks: the provider batches in id order.
  */
 export async function commitProven(
   trx: Tx,
@@ -47,9 +48,9 @@ export async function commitProven(
   const owner = rows.find((row) => row.nonce === of.nonce);
   const holder = rows.find((row) => row.provider_id === provider_id);
   if (holder !== undefined && holder !== owner) {
-    // A booked orphan, or a row whose lines have proven it.
+    // A booked orphan, or a row proven by its lines.
     if (!holder.unproven) return 'known';
-    await letGo(trx, holder);
+    await releaseAdoption(trx, holder);
   }
   if (owner !== undefined && owner === holder) {
     await markProven(trx, owner.id);
@@ -60,7 +61,7 @@ export async function commitProven(
     return 'taken';
   }
   if (owner?.unproven === true) {
-    await letGo(trx, owner);
+    await releaseAdoption(trx, owner);
     await take(trx, owner.id, 'unknown', batch);
     return 'corrected';
   }
@@ -69,11 +70,11 @@ export async function commitProven(
   return isNew ? 'orphan' : 'known';
 }
 
-/** Locks the row of the nonce and the row that names the batch, in id order, and reads both as they stand then. */
+/** Locks the row of the nonce and the row that names the batch, in id order, and then reads both. */
 async function lockHeld(trx: Tx, nonce: string, providerId: string): Promise<readonly HeldRow[]> {
   const named = sql`p.nonce = ${nonce} or p.provider_id = ${providerId}`;
   await sql`select 1 from provider_batch p where ${named} order by p.id for update`.execute(trx);
-  // A statement of its own: it sees what those have committed that held the locks before.
+  // A separate statement: it sees the commits of earlier lock holders.
   const { rows } = await sql<HeldRow>`
     select p.id, p.state, p.nonce, p.provider_id,
            p.state in ('submitted', 'cancelling', 'ended')
@@ -84,8 +85,8 @@ async function lockHeld(trx: Tx, nonce: string, providerId: string): Promise<rea
   return rows;
 }
 
-/** The batch that the row had adopted is not its own: the row searches again. */
-async function letGo(trx: Tx, { id, state }: HeldRow): Promise<void> {
+/** Releases a wrong adoption: the row searches again. */
+async function releaseAdoption(trx: Tx, { id, state }: HeldRow): Promise<void> {
   const to = transition(providerBatchMachine, state, 'disprove');
   const { rows } = await sql`
     update provider_batch
@@ -95,7 +96,7 @@ async function letGo(trx: Tx, { id, state }: HeldRow): Promise<void> {
      where id = ${id}::uuid and state = ${state}
     returning 1
   `.execute(trx);
-  if (rows.length === 0) throw movedOn(id);
+  if (rows.length === 0) throw changedMeanwhile(id);
 }
 
 async function take(
@@ -113,19 +114,19 @@ async function take(
      where id = ${id}::uuid and state = ${from}
     returning 1
   `.execute(trx);
-  if (rows.length === 0) throw movedOn(id);
+  if (rows.length === 0) throw changedMeanwhile(id);
   await markProven(trx, id);
 }
 
-/** A row came to name the batch after the locks were taken, and has changed since. */
-function movedOn(id: string): NightshiftError {
+/** The error for a row that came to name the batch after the locks were taken, and has changed since. */
+function changedMeanwhile(id: string): NightshiftError {
   return new NightshiftError(
     'fenced',
-    `Provider batch ${id} was moved by another worker; the hunt looks again.`,
+    `Provider batch ${id} was changed by another worker; the search will be repeated.`,
   );
 }
 
-/** From now on no line has to prove what the row has adopted. */
+/** Marks the adoption as proven: no further line has to prove it. */
 async function markProven(trx: Tx, id: string): Promise<void> {
   await sql`
     update doubted_submission d set outcome = 'proven'

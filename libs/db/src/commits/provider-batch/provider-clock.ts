@@ -2,11 +2,11 @@ import type { ClockOffset } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Database } from '../../connect.ts';
 
-/** Milliseconds after which an offset is written again although it has not moved, and by which it has moved. */
+/** Age, and change, at which an offset is written again. Unit: ms. */
 const OLD_MS = 600_000;
 const MOVED_MS = 5_000;
 
-/** Keeps how far the provider's clock is from the database's, where what is kept is old or differs. True if it was written. */
+/** Stores the offset of the provider's clock from the database's if the stored offset is old or differs; true if so. */
 export async function commitClockOffset(db: Database, name: string, offset: ClockOffset): Promise<boolean> {
   const { offset_ms, uncertainty_ms } = offset;
   const { rows } = await sql`

@@ -10,14 +10,14 @@ export interface QuarantinedLine {
   readonly byte_length: number;
   /** The head of the line. */
   readonly excerpt: string;
-  /** What it says of its cost; null: nothing. */
+  /** The costs named by the line; null without costs. */
   readonly bill: DecodedBill | null;
 }
 
-/** Characters of a custom id that are kept; ours have fewer. Cut first: a cut may leave half a pair. */
+/** Maximum characters of a stored custom id; ours are shorter. Cut before sanitizing: a cut may split a pair. */
 const CUSTOM_ID_CHARS = 200;
 
-/** Keeps lines for a person to look at. A line of a file that is read again is kept once. */
+/** Stores lines for a person to look at. A line read again is stored once. */
 export async function commitQuarantinedLines(
   trx: Tx,
   batch: { readonly id: string; readonly project_id: string },

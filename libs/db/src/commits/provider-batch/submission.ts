@@ -12,17 +12,17 @@ import { lockRunsOf } from '../../locks/run/lock-runs.ts';
 import { shareBatchesOf } from '../../locks/provider-batch/lock-sendable.ts';
 import { releaseReservations } from '../batch/reservations.ts';
 import { putTakenOut } from '../run/run-chunks.ts';
-import { closeRanks } from '../run/take-out-steps.ts';
+import { compactOrdinals } from '../run/take-out-steps.ts';
 import type { TokenSample } from './token-calibrations.ts';
 
 /*
- * The moves of a provider batch up to the provider's answer. Each takes the epoch of the lease and the state that it
- * leaves; a row that is not as expected means that another worker went on, and throws `fenced`.
+ * The transitions of a provider batch up to the provider's answer. Each checks the epoch of the lease and the state that it
+ * leaves. Throws: `fenced` when another worker has changed the row.
  */
 
 /**
- * Writes ahead that the body is about to be sent: from here on, silence means "unknown", never "not sent".
- * Returns the database time that the provider's answer is measured against.
+ * Commits the intent to send the body: from here on, silence means "unknown", never "not sent".
+ * Returns the database time from which the provider's answer is measured.
  */
 export async function commitWriteAhead(
   trx: Tx,
@@ -31,9 +31,9 @@ export async function commitWriteAhead(
     readonly request_count: number;
     readonly bytes: number;
     readonly sha256: string;
-    /** Requests whose answers will say what a token measures; default: none. */
+    /** Requests whose answers calibrate tokens. Default: none. */
     readonly token_samples?: readonly TokenSample[];
-    /** The provider's time of the send; default: not measured. */
+    /** The provider's time of the send. Default: not measured. */
     readonly provider_sent_at?: Date | null;
   },
 ): Promise<Date> {
@@ -53,8 +53,8 @@ export async function commitWriteAhead(
 }
 
 /**
- * The provider has it: stores its id and gives the lease back, due for the first poll. Throws `fenced` also when another
- * submission has taken that batch for its own: then {@link commitProven} puts both right.
+ * Stores the provider's id after a create and releases the lease, due for the first poll.
+ * Throws: `fenced`, also when another submission has adopted that batch: then {@link commitProven} corrects both.
  */
 export async function commitSubmitted(
   trx: Tx,
@@ -78,9 +78,10 @@ export async function commitSubmitted(
 }
 
 /**
- * The provider refused it clearly: nothing was accepted, it may be sent again after the delay under the same nonce. It is due
- * earlier where a step of it must not be sent any more: a batch of its steps does not run, or a run's deadline comes before.
- * Locks the batches for share, then the provider batch, so that a pause or cancel finds it put off, or this finds that one.
+ * Returns a refused batch to `building`, to be sent again after the delay under the same nonce. It is due earlier if one of
+ * its steps becomes unsendable: its batch does not run, or its run's deadline passes.
+ * Locks: the batches for share, then the provider batch, so that either a pause or cancel finds it put off, or this finds
+ * the pause.
  */
 export async function commitRefused(
   trx: Tx,
@@ -103,7 +104,7 @@ export async function commitRefused(
   await dueWithUnsendable(trx, lease.id);
 }
 
-/** Makes a provider batch due as soon as a step of it must not be sent any more. */
+/** Makes a provider batch due when one of its steps becomes unsendable. */
 async function dueWithUnsendable(trx: Tx, providerBatchId: string): Promise<void> {
   await sql`
     update provider_batch p set next_due_at = least(p.next_due_at, s.unsendable_from)
@@ -116,12 +117,12 @@ async function dueWithUnsendable(trx: Tx, providerBatchId: string): Promise<void
   `.execute(trx);
 }
 
-/** A delay that is worth a look at what must not be sent before it is over. */
+/** Minimum delay that justifies a look at unsendable steps before its end. Unit: ms. */
 const LOOKED_AT_FROM_MS = 2_000;
 
 /**
- * Nobody may send under its credential for a while: puts the batch off and gives it back. Where the delay is long it is due
- * earlier as in {@link commitRefused}, by the same locks.
+ * Puts off a provider batch while its credential is paused, and releases it. With a long delay it is due earlier, as in
+ * {@link commitRefused}, with the same locks.
  */
 export async function commitPutOff(trx: Tx, lease: Lease, delayMs: number): Promise<void> {
   const isLong = delayMs >= LOOKED_AT_FROM_MS;
@@ -138,7 +139,7 @@ export async function commitPutOff(trx: Tx, lease: Lease, delayMs: number): Prom
   if (isLong) await dueWithUnsendable(trx, lease.id);
 }
 
-/** Marks a submission whose outcome is unknown. `delayMs` is the whole quarantine, counted from now. */
+/** Marks a submission as unknown. `delayMs` is the whole quarantine from now. */
 export async function commitUnknown(trx: Tx, lease: Lease, reason: string, delayMs: number): Promise<void> {
   const to = transition(providerBatchMachine, 'submitting', 'doubt');
   await moved(
@@ -153,10 +154,10 @@ export async function commitUnknown(trx: Tx, lease: Lease, reason: string, delay
   );
 }
 
-/** How long a doubted submission is watched: the provider's window, and two hours for lists that lag. */
+/** Watch time of a doubted submission: the provider's window, and two hours for lists that lag. */
 const WATCH_HOURS = 26;
 
-/** Remembers a submission that was in doubt, as it stands in state `from` before it moves on. */
+/** Records a doubted submission in state `from`, before it moves on. */
 async function watchSubmission(
   trx: Tx,
   lease: Lease,
@@ -176,8 +177,8 @@ async function watchSubmission(
 }
 
 /**
- * A batch of the provider is taken to be ours; its result lines must prove it by the nonce. Throws `fenced` also when
- * another submission of its size has taken it since it was looked up.
+ * Adopts an upstream batch provisionally; its result lines must prove it by the nonce.
+ * Throws: `fenced`, also when another submission of its size has adopted it since the look-up.
  */
 export async function commitAdopted(
   trx: Tx,
@@ -201,8 +202,8 @@ export async function commitAdopted(
 }
 
 /**
- * The batch that was adopted answers for somebody else's steps, or is gone before a line of it has answered for ours: it is
- * not ours. The search goes on without it, and whichever is found counts its own passes and absences.
+ * Releases an adopted batch that answers for other steps, or vanished before any of its lines proved it. The search goes on
+ * without it; the next candidate counts its own passes and absences.
  */
 export async function commitDisproved(trx: Tx, lease: Lease, from: ProviderBatchState): Promise<void> {
   const to = transition(providerBatchMachine, from, 'disprove');
@@ -219,7 +220,7 @@ export async function commitDisproved(trx: Tx, lease: Lease, from: ProviderBatch
   );
 }
 
-/** A search did not settle it: look again later. */
+/** Schedules another search after one without a result. */
 export async function commitSearchedAgain(
   trx: Tx,
   lease: Lease,
@@ -239,9 +240,10 @@ export async function commitSearchedAgain(
 }
 
 /**
- * It was never accepted: back to `building` under a new nonce, and every step under a new attempt, so that a batch
- * that turns up after all cannot be taken for this one. When no step of it waits for an answer any more, it is
- * `rejected` instead: there is nothing to send. Locks the runs in id order.
+ * Withdraws a submission that the provider never accepted: `building` under a new nonce, every step under a new attempt, so
+ * that a late batch cannot be taken for the new one.
+ * Without open steps it is `rejected` instead.
+ * Locks: the runs in id order.
  */
 export async function commitWithdrawn(trx: Tx, lease: Lease, newNonce: string): Promise<void> {
   const to = transition(providerBatchMachine, 'unknown', 'withdraw');
@@ -274,8 +276,8 @@ export async function commitWithdrawn(trx: Tx, lease: Lease, newNonce: string): 
 }
 
 /**
- * Splits a batch that was refused, or that ends whoever builds it, in two at ordinal `at`: the later half becomes a batch of
- * its own, so that the request that is the cause is alone after a few rounds. Both go under nonces that were never sent.
+ * Splits a batch that was refused, or that crashes its builders, at ordinal `at`: the later half becomes a new batch. After
+ * a few rounds the faulty request is alone. Both halves get new nonces.
  */
 export async function commitSplit(
   trx: Tx,
@@ -309,14 +311,13 @@ export async function commitSplit(
 }
 
 /**
- * Takes steps back that were sealed and not sent: those from ordinal `from` on (they did not fit), those whose batch no
- * longer runs, those whose run is past its deadline or `leadMs` before it, and those that have ended because they cannot be
- * sent. Their step rows vanish and their runs are ready again, in chunks of their own where they may be sent; whoever resumes
- * the batch makes those of the others, and the sweep ends those past their deadline. Returns how many stay; when none does,
- * the provider batch is `rejected` and the lease given back.
- *
- * Locks the batches (`for share`, so that a resume waits for this or this sees the resume), the provider batch, then the
- * runs, each in id order: locked, a run stays in its place. It is looked up by itself, as in {@link lockRunsOf}.
+ * Takes back sealed, unsent steps and returns the number of remaining steps.
+ * These are steps from ordinal `from` on (they did not fit), of batches that no longer run, of runs within `leadMs` of
+ * their deadline or past it, and of runs whose step has ended as unsendable. Their step rows are deleted and their runs
+ * ready again, in new chunks if they may be sent; a resume queues the others, and the sweep ends runs past their deadline.
+ * Without remaining steps the provider batch is `rejected` and released.
+ * Locks: the batches (`for share`, so that a resume and this wait for each other), the provider batch, then the runs, each
+ * in id order. Runs are looked up individually, as in {@link lockRunsOf}.
  */
 export async function commitUnsealed(trx: Tx, lease: Lease, from: number, leadMs = 0): Promise<number> {
   await shareBatchesOf(trx, lease.id);
@@ -364,7 +365,7 @@ export async function commitUnsealed(trx: Tx, lease: Lease, from: number, leadMs
   if (again.length > 0) {
     await putTakenOut(trx, { project_id, run_ids: again, due_for_ms: 0 });
   }
-  const count = await closeRanks(trx, lease.id);
+  const count = await compactOrdinals(trx, lease.id);
   const rejected: ProviderBatchState = transition(providerBatchMachine, 'building', 'reject');
   await sql`
     update provider_batch
@@ -378,7 +379,7 @@ export async function commitUnsealed(trx: Tx, lease: Lease, from: number, leadMs
   return count;
 }
 
-/** The last step of a batch has ended without being sent or being answerable: nothing more will come of it. */
+/** Rejects a provider batch whose last step has ended unsent or unanswerable. */
 export async function commitRejected(
   trx: Tx,
   lease: Lease,
@@ -398,8 +399,8 @@ export async function commitRejected(
 }
 
 /**
- * The provider has lost a batch that it had taken, and its steps have gone another way: should it turn up again it is
- * nobody's, and the hunt for orphans finds it.
+ * Ends a provider batch that the provider has lost, after its steps were settled otherwise. If it reappears, the search for
+ * orphans finds it.
  */
 export async function commitLost(trx: Tx, lease: Lease, from: ProviderBatchState): Promise<void> {
   const to = transition(providerBatchMachine, from, 'reject');

@@ -2,14 +2,14 @@ import { calibrate, promptTokens, TOKEN_CALIBRATION_DEFAULT, type Usage } from '
 import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
 
-/** A request whose size is kept until its answer says how many tokens it was. */
+/** A request whose size is kept until its answer tells the number of tokens. */
 export interface TokenSample {
   readonly run_id: string;
   readonly number: number;
   readonly attempt: number;
-  /** The provider's name of the model that was asked. */
+  /** The provider's name of the requested model. */
   readonly model: string;
-  /** Of its JSON; pictures are in none of them. */
+  /** Size of its JSON; no sample has pictures. */
   readonly bytes: number;
 }
 
@@ -21,8 +21,9 @@ type MeasuredSample = Usage & {
 };
 
 /**
- * Learns from answered samples what a token of their models measures. Two workers that learn at once may lose what one of
- * them has: an estimate is none the worse for it. Locks the calibrations, one a model.
+ * Calibrates the bytes per token of models from answered samples. Simultaneous workers may lose one of their updates, which
+ * does not harm estimates.
+ * Locks: the calibrations, one per model.
  */
 export async function learnTokens(trx: Tx, samples: readonly TokenSample[]): Promise<void> {
   if (samples.length === 0) return;

@@ -3,9 +3,9 @@ import type { Tx } from '../../connect.ts';
 import { AS_FIRST } from '../../fragments.ts';
 
 /**
- * Makes the provider batches due that hold steps of a batch, were not sent and wait to be: whoever looks takes its steps
- * back. Passes over those that somebody else has locked, who waits for this batch or will look at it next.
- * Served by provider_batch_due and step_by_provider_batch.
+ * Makes due the unsent provider batches that hold steps of a batch; the worker that claims them takes the steps back.
+ * Skips locked rows: their holder waits for this batch or will look at it next.
+ * Index: `provider_batch_due`, `step_by_provider_batch`.
  */
 export async function commitUnsentDue(trx: Tx, batchId: string): Promise<void> {
   await sql`

@@ -2,21 +2,22 @@ import { toStorableText } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
 
-/** What a call came to, while other calls of its step are open. */
+/** The result of a call, while other calls of its step are open. */
 export interface CallResult {
   readonly run_id: string;
   readonly step_number: number;
   readonly call_index: number;
-  /** `pending`: it was journalled as begun and certainly was not entered. It has no result then. */
+  /** `pending`: noted as begun, but certainly not entered; it has no result. */
   readonly state: 'pending' | 'succeeded' | 'failed' | 'unknown';
   readonly held_result: string | null;
   readonly duration_ms: number;
 }
 
 /**
- * Keeps the results of calls on their rows until all results of the step go into one message. Whoever takes the chunk
- * over finds them there and does not make these calls again. A call that has ended already stays as it is. The caller
- * holds the lease of the chunk (`holdLease`); locks the rows of the calls. Served by the primary key.
+ * Stores the results of calls on their rows until the message with all results of the step. A worker that takes the chunk
+ * over reads them and does not repeat the calls. Ended calls stay unchanged.
+ * The caller holds the lease of the chunk (`holdLease`).
+ * Locks: the rows of the calls. Index: primary key.
  */
 export async function commitCallResults(trx: Tx, results: readonly CallResult[]): Promise<void> {
   if (results.length === 0) return;

@@ -5,16 +5,16 @@ import type { RunToDecide } from '../../reads/run/runs-to-decide.ts';
 import { addToTallies, tallySlot } from '../batch/tallies.ts';
 import { putChunk } from './run-chunks.ts';
 
-/** An answer of the caller to one call of a run's present step. */
+/** The caller's answer to a call of a run's present step. */
 export interface NewCallerAnswer extends TakenAnswer {
   readonly call_index: number;
   readonly answer_sha256: string;
 }
 
 /**
- * Writes answers to calls of a run in `requires_action`, whose lock the caller holds, and, when no call of its step awaits
- * one any more, hands the run to the workers: `acting`, in a chunk of its own. Says whether it did. An answer to a call
- * that has one makes the whole commit fail.
+ * Writes the caller's answers to calls of a run in `requires_action`, whose lock the caller holds.
+ * After the last awaited answer the run becomes `acting`, in a chunk of its own; returns whether it did.
+ * Throws: an error, keeping nothing, for a second answer to a call.
  */
 export async function commitCallerAnswers(
   trx: Tx,
@@ -40,7 +40,7 @@ export async function commitCallerAnswers(
        and c.state = 'pending' and c.awaits is not null and c.verdict is null
   `.execute(trx);
   if (Number(numAffectedRows ?? 0) !== answers.length) {
-    throw new Error(`Not every answer of run ${run.id} met a call that awaits one: nothing is kept.`);
+    throw new Error(`Run ${run.id} got an answer to a call that awaits none. Nothing was stored.`);
   }
   const { rows } = await sql`
     update run r set state = 'acting'

@@ -2,12 +2,12 @@ import { sql } from 'kysely';
 import { fenced, GIVE_LEASE_BACK, type Lease } from '../../claims/lease.ts';
 import { newId, type Tx } from '../../connect.ts';
 
-/** Milliseconds before a chunk that failed is tried again; doubled for each further failure. */
+/** Delay before a failed chunk is tried again, doubled for each further failure. Unit: ms. */
 const AGAIN_MS = 2_000;
 
 /**
- * Notes that a chunk failed for a reason in its rows, and gives it back for later. A chunk of several runs comes back in
- * two halves, so that the run that is the cause is alone after a few rounds. Returns how often the chunk has failed.
+ * Notes that a chunk failed because of its rows, releases it with a delay, and returns the number of its failures. A chunk
+ * of several runs is split in two, so that the faulty run is alone after a few rounds.
  */
 export async function commitChunkFailed(trx: Tx, lease: Lease): Promise<number> {
   const { rows } = await sql<{ failures: number }>`

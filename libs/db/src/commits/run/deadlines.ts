@@ -6,10 +6,10 @@ import { addToTallies, tallyOfStart, tallySlot } from '../batch/tallies.ts';
 import { passConversationsOn } from './pass-conversations.ts';
 import { putChunk } from './run-chunks.ts';
 
-/** What a look for runs past their deadline has done. */
+/** The result of a look for runs past their deadline. */
 export interface OverdueReport {
   readonly ended: number;
-  /** Handed to whoever carries calls out. */
+  /** Runs handed to the flow that ends calls. */
   readonly released: number;
   /** Runs that got a conversation. */
   readonly started: number;
@@ -17,15 +17,15 @@ export interface OverdueReport {
 }
 
 /**
- * Deals with up to `limit` runs past their deadline that wait: `queued` and `ready` ones end as failed for `deadline`,
- * those that wait for their caller are handed to the workers, who make the calls that were approved, answer the others as
- * not made, and end them. Runs at the provider or in a tool end with what comes of that. Locks runs in id order, skipping
- * locked ones (the next look finds them), then conversations, then counts of batches. Served by run_by_deadline.
+ * Ends up to `limit` waiting runs past their deadline.
+ * `queued` and `ready` runs fail with `deadline`. Runs that await their caller go to the workers, which make the approved
+ * calls, answer the others as not made, and end the runs. Runs at the provider or in a tool end when the answer arrives.
+ * Locks: runs in id order, with skip locked, then conversations, then batch counts. Index: `run_by_deadline`.
  */
 export async function commitOverdueRuns(trx: Tx, limit: number, slot = tallySlot()): Promise<OverdueReport> {
   const { rows } = await sql<Overdue>`
     with due ${AS_FIRST} (
-      -- In the order of its index, which ends at the first that is not due: in the order of ids it reads every run.
+      -- In index order, which stops at the first deadline in the future; in id order every run would be read.
       select id from run
        where ${IS_OVERDUE}
        order by overdue_from limit ${limit}),

@@ -12,13 +12,13 @@ import type { RunToDecide } from '../../reads/run/runs-to-decide.ts';
 import { unnestRows, textSlices } from '../unnest-rows.ts';
 import { storableJson, storableText } from '../json-rows.ts';
 
-/** One run's part of a commit: its row as read, and the decision about its step. */
+/** A run's part of a commit: its row as read, and the decision about its step. */
 export interface DecidedRun {
   readonly run: RunToDecide;
   readonly decision: StepDecision;
 }
 
-/** Writes a statement's rows and insists on their number: fewer means that a guard refused one. Throws `stale`. */
+/** Executes a statement and checks its number of rows: fewer mean that a guard refused a row. Throws: `stale`. */
 export async function expectRows(
   what: string,
   count: number,
@@ -29,12 +29,12 @@ export async function expectRows(
   if (Number(numAffectedRows ?? 0) !== count) {
     throw new NightshiftError(
       'stale',
-      `Expected to write ${count} rows of ${what}, wrote ${String(numAffectedRows)}: nothing is kept.`,
+      `Expected to write ${count} rows of ${what}, wrote ${String(numAffectedRows)}. Nothing was stored.`,
     );
   }
 }
 
-/** Writes what came of decided steps, each as it was decided about and no other. */
+/** Writes the outcomes of decided steps, each only in its expected state. */
 export async function writeSteps(trx: Tx, decided: readonly DecidedRun[]): Promise<void> {
   const rows = decided.map(({ decision }) => decision);
   await expectRows(
@@ -74,10 +74,10 @@ export async function writeSteps(trx: Tx, decided: readonly DecidedRun[]): Promi
   );
 }
 
-/** A message of a run, as its row is written. */
+/** A message of a run, as stored. */
 export interface MessageRow extends AppendedMessage {
   readonly run: RunToDecide;
-  /** Null: of an attempt that was put aside. Another attempt of its step may yet be applied. */
+  /** Null for an attempt that was quarantined: another attempt of its step may still be applied. */
   readonly step_number: number | null;
 }
 
@@ -90,7 +90,7 @@ export function messageRow(
   return { run, step_number: stepNumber, ...message };
 }
 
-/** Writes messages, their contents verbatim. */
+/** Writes messages with verbatim contents. */
 export async function writeMessages(trx: Tx, rows: readonly MessageRow[]): Promise<void> {
   if (rows.length === 0) return;
   const contents = textSlices(rows.map((row) => toStorable(row.content_json)));
@@ -117,7 +117,7 @@ export async function writeMessages(trx: Tx, rows: readonly MessageRow[]): Promi
   );
 }
 
-/** Writes the calls of decided answers, those that are over with their time. */
+/** Writes the calls of decided answers; ended calls get their time. */
 export async function writeToolCalls(trx: Tx, decided: readonly DecidedRun[]): Promise<void> {
   const rows = decided.flatMap(({ run, decision: { key, calls } }) =>
     calls.map((call) => ({ run, key, call })),
@@ -145,7 +145,7 @@ export async function writeToolCalls(trx: Tx, decided: readonly DecidedRun[]): P
   `.execute(trx);
 }
 
-/** Ends the calls of runs' present steps; what was held of them is in a message now. */
+/** Ends the calls of runs' present steps; their results are in a message now. */
 export async function endToolCalls(
   trx: Tx,
   ended: readonly { readonly run: RunToDecide; readonly call: EndedCall }[],
@@ -167,7 +167,7 @@ export async function endToolCalls(
   `.execute(trx);
 }
 
-/** Ends runs' present steps, whose calls all have their results. */
+/** Ends the runs' present steps, whose calls all have results. */
 export async function endAnsweredSteps(trx: Tx, runs: readonly RunToDecide[]): Promise<void> {
   await expectRows(
     'step',
@@ -187,7 +187,7 @@ export async function endAnsweredSteps(trx: Tx, runs: readonly RunToDecide[]): P
   );
 }
 
-/** A run that goes from the state it was read in to the next. */
+/** A run's move from the state as read to the next. */
 export interface RunMoved {
   readonly run: RunToDecide;
   readonly move: StepDecision['run'];
@@ -195,8 +195,8 @@ export interface RunMoved {
 }
 
 /**
- * Moves runs on, each from the state it was decided about. Throws `stale`, also for one that another transaction writes while
- * this waits for it: its row then has another place than the one that was looked up.
+ * Moves runs, each from the state of its decision.
+ * Throws: `stale`, also for a run that another transaction writes during the wait, which gives its row another ctid.
  */
 export async function moveRuns(trx: Tx, moves: readonly RunMoved[]): Promise<void> {
   const rows = moves.map(({ run, move, last_seq }) => ({
@@ -241,7 +241,7 @@ export async function moveRuns(trx: Tx, moves: readonly RunMoved[]): Promise<voi
   );
 }
 
-/** JSON text of a value for a column; null for none. */
+/** Serializes a value for a JSON column; null stays null. */
 function jsonOf(value: unknown): string | null {
   return value === undefined || value === null ? null : storableJson(value);
 }

@@ -28,7 +28,7 @@ import {
   type TallyChange,
 } from '../batch/tallies.ts';
 
-/** What a commit set in motion: what the caller rings the bell for. */
+/** The effects of a commit, for which the caller rings the bell. */
 export interface CommitReport {
   readonly ready: boolean;
   readonly tools: boolean;
@@ -36,7 +36,7 @@ export interface CommitReport {
   readonly ended_runs: number;
 }
 
-/** A commit of nothing. */
+/** The report of an empty commit. */
 export const NOTHING_COMMITTED: CommitReport = {
   ready: false,
   tools: false,
@@ -45,13 +45,13 @@ export const NOTHING_COMMITTED: CommitReport = {
 };
 
 /**
- * Applies decided result lines: steps, messages, tool calls, changes of blocks, runs, counts, chunks and conversations,
- * one statement a kind whatever the number of runs. The caller holds the lease of the provider batch (`holdLease`), which
- * is what keeps others from runs in flight (ADR 0026), and the locks of the blocks. Throws `stale`, and keeps nothing, when a
- * step or run is no longer as it was decided about.
- *
- * Lock order: provider batch → agents → blocks → steps → runs → budgets of capped batches → conversations → batch tallies.
- * Who locks runs in flight first, to settle them, locks no blocks.
+ * Applies decided result lines: steps, messages, tool calls, block changes, runs, counts, chunks and conversations, in a
+ * constant number of statements.
+ * The caller holds the lease of the provider batch (`holdLease`), which protects runs in flight (ADR 0026), and the locks
+ * of the blocks.
+ * Throws: `stale`, keeping nothing, when a step or run has changed since its decision.
+ * Locks: provider batch → agents → blocks → steps → runs → budgets of capped batches → conversations → batch tallies.
+ * Transactions that lock runs in flight first, to settle them, lock no blocks.
  */
 export async function commitDecisions(
   trx: Tx,
@@ -104,19 +104,18 @@ export async function commitDecisions(
   return settleMoves(trx, moves, counted, slot);
 }
 
-/** One run's part of a commit of tool results. */
+/** A run's part of a commit of tool results. */
 export interface ToolResultsOfRun {
   readonly run: RunToDecide;
   readonly decision: ResultsDecision;
 }
 
 /**
- * Applies the results of all calls of a chunk of runs and deletes the chunk, or does so for the runs of `part` alone:
- * they leave the chunk, which is deleted with its last run. The caller holds the lease of the chunk and the locks of
- * the runs, and those of the blocks that are changed.
- *
- * Lock order: chunk → runs → agents → blocks → conversations → batch tallies. Runs come first here, since callers, cancels and
- * deadlines move acting ones too, and last in {@link commitDecisions}: the two never hold the same run.
+ * Applies the results of all calls of a chunk, or of the runs of `part` alone, which leave the chunk. The chunk is deleted
+ * with its last run.
+ * The caller holds the lease of the chunk and the locks of the runs and of the changed blocks.
+ * Locks: chunk → runs → agents → blocks → conversations → batch tallies. Runs come first, unlike in
+ * {@link commitDecisions}, since callers, cancels and deadlines move acting runs too; the two commits never hold the same run.
  */
 export async function commitToolResults(
   trx: Tx,
@@ -166,14 +165,15 @@ export async function commitToolResults(
   return settleMoves(trx, moves, counted, slot);
 }
 
-/** Calls are counted as failed with the end of their step: until then a call may have its result on its row alone. */
+/** Counts failed calls, at the end of their step: earlier a result may stand on the call's row alone. */
 function countFailed(calls: readonly { readonly state: ToolCallState }[]): number {
   return calls.filter(({ state }) => state === 'failed' || state === 'unknown').length;
 }
 
 /**
- * Ends runs whose next step may not be sent. The caller holds their locks and has taken their steps out; they are in no
- * chunk. Lock order: runs → conversations → batch tallies.
+ * Ends runs whose next step must not be sent. The caller holds their locks and has taken their steps out; they are in no
+ * chunk.
+ * Locks: runs → conversations → batch tallies.
  */
 export async function commitRunsEnded(
   trx: Tx,
@@ -186,7 +186,7 @@ export async function commitRunsEnded(
   return settleMoves(trx, moves, counted, slot);
 }
 
-/** Hands moved runs and their conversations on, and counts: `counted` and the runs that were started. */
+/** Passes the conversations of moved runs on and counts `counted` and the started runs. */
 async function settleMoves(
   trx: Tx,
   moves: readonly RunMoved[],
@@ -219,9 +219,9 @@ async function settleMoves(
 }
 
 /**
- * Marks calls with side effects as begun, before they run: after a crash they are known to be in doubt. Calls of a batch
- * that was cancelled meanwhile are passed over. Returns the calls that may be made. The caller holds the lease of the
- * chunk; locks the rows of the calls.
+ * Marks calls with side effects as begun before they run, so that they are in doubt after a crash. Returns the calls to
+ * make, without calls of cancelled batches. The caller holds the lease of the chunk.
+ * Locks: the rows of the calls.
  */
 export async function commitCallsBegun(
   trx: Tx,

@@ -2,22 +2,22 @@ import { sql } from 'kysely';
 import type { StepKey } from '@nightshift/agent-core';
 import type { Tx } from '../../connect.ts';
 
-/** What a sealed step becomes, so that it fits the context window. */
+/** The change that makes a sealed step fit the context window. */
 export interface FittedStep extends StepKey {
-  /** Tokens for its answer: a summary's own, otherwise no more than it was sealed with. */
+  /** Token limit of its answer: a summary's own, otherwise at most the sealed limit. */
   readonly max_tokens: number;
-  /** It becomes the summary of the messages up to this one; null: it stays what it is. */
+  /** Number of the last message that it now summarises; null: it stays a normal step. */
   readonly summarise_to_seq: number | null;
 }
 
 /**
- * Makes sealed steps of a provider batch `building` fit the window: with a shorter answer, or as a request for a summary,
- * which shows no memory. The caller holds the lease of the provider batch and the locks of the runs. A step that is no
- * longer sealed makes the whole commit fail.
+ * Makes sealed steps of a provider batch in `building` fit the window: with a shorter answer, or as a request for a
+ * summary, which shows no memory. The caller holds the lease of the provider batch and the locks of the runs.
+ * Throws: an error, keeping nothing, for a step that is no longer sealed.
  */
 export async function commitStepsFitted(trx: Tx, fitted: readonly FittedStep[]): Promise<void> {
   if (fitted.length === 0) return;
-  // The state they are in comes with them: written out, it makes a planner that has counted no step in it expect one row.
+  // The expected state is a parameter: as a literal, a planner without statistics for it expects one row.
   const payload = fitted.map(({ run_id, number, attempt, max_tokens, summarise_to_seq }) => ({
     r: run_id,
     n: number,
@@ -42,7 +42,7 @@ export async function commitStepsFitted(trx: Tx, fitted: readonly FittedStep[]):
   `.execute(trx);
   if (Number(numAffectedRows ?? 0) !== fitted.length) {
     throw new Error(
-      `Expected to fit ${fitted.length} steps, fitted ${String(numAffectedRows)}: nothing is kept.`,
+      `Expected to fit ${fitted.length} steps, fitted ${String(numAffectedRows)}. Nothing was stored.`,
     );
   }
 }

@@ -6,11 +6,11 @@ import { expectRows } from './decided-rows.ts';
 import { putChunk } from './run-chunks.ts';
 
 /**
- * Gives conversations that nobody holds, or that one of the given runs held until it ended, to the run that has waited
- * longest for each, or leaves them free. Returns the started runs, which are queued no more: the caller takes them off the
- * counts of their batches. Locks the conversations in id order, after
- * runs. Runs whose batch is being cancelled are passed over: they will not be answered. So is a waiting run that another
- * transaction has locked; the sweep finds it. Says first what later requests see of the ended runs. Served by run_queued.
+ * Gives each free conversation, or conversation of the given ended runs, to its longest waiting run, or frees it. Returns
+ * the started runs, whose counts of queued runs the caller adjusts.
+ * Runs of batches being cancelled are skipped, and so are locked runs, which the sweep starts later.
+ * It first fixes the part of the ended runs that later requests show.
+ * Locks: the conversations in id order, after runs. Index: `run_queued`.
  */
 export async function passConversationsOn(
   trx: Tx,
@@ -20,7 +20,7 @@ export async function passConversationsOn(
   await lockConversations(trx, conversationIds);
   await endContexts(trx, endedRunIds, conversationIds);
   const ids = uuidArray(conversationIds);
-  // A later statement: it sees who took or joined a conversation while its lock was waited for.
+  // A separate statement: it sees runs that took or joined a conversation during the wait for its lock.
   const { rows } = await sql<StartedRun>`
     with freed as materialized (
       select c.id from conversation c
@@ -47,9 +47,9 @@ export async function passConversationsOn(
 }
 
 /**
- * What ended runs leave to the requests of later ones: nothing where the agent clears its message buffer; not its own
- * messages where a run failed for what they hold, or every later request would fail for the same; not a turn that the
- * provider suspended and nobody finished, which may hold a call of its own tools without a result.
+ * Ends the context of runs for later requests. An agent may clear its message buffer. The messages of a run that failed
+ * because of its content are hidden, or every later request would fail too; so is a suspended turn that was never finished,
+ * which may hold a call without a result.
  */
 async function endContexts(
   trx: Tx,
@@ -57,8 +57,8 @@ async function endContexts(
   conversationIds: readonly string[],
 ): Promise<void> {
   if (endedRunIds.length === 0) return;
-  // Most runs leave their conversation as it is: only the others are looked at closely. Agents are looked up one by one, and
-  // how many runs these are is hidden from the planner: it would scan both tables for a chunk.
+  // Most runs leave their conversation unchanged; only the others are examined. Agents are looked up individually, with the
+  // number of runs hidden from the planner, which would scan both tables for a chunk.
   const { rows: leaving } = await sql<{ id: string }>`
     select r.id from run r
      where r.id = any((select ${uuidArray(endedRunIds)}::uuid[])::uuid[]) and r.first_seq is not null
@@ -84,7 +84,7 @@ async function endContexts(
           ) p on true
        where r.id = any(${uuidArray(leaving.map(({ id }) => id))}::uuid[])),
     hidden as (
-      -- By ctid, and looked up run by run: joined, a table that was never counted is scanned. Nobody else updates messages.
+      -- By ctid, looked up per run: a join scans a table without statistics. No other transaction updates messages.
       update message m set shown = false
        where m.ctid = any (array(
          select x.ctid from ended e cross join lateral (
@@ -99,7 +99,7 @@ async function endContexts(
   `.execute(trx);
 }
 
-/** A run that got the conversation it was queued for. */
+/** A run that got its conversation. */
 export interface StartedRun {
   readonly conversation_id: string;
   readonly run_id: string;
@@ -107,9 +107,9 @@ export interface StartedRun {
   readonly project_id: string;
 }
 
-/** Appends the input of runs that have waited to their conversations and makes them ready. */
+/** Appends the input of started runs to their conversations and makes the runs ready. */
 async function startNextRuns(trx: Tx, nextRuns: readonly StartedRun[]): Promise<void> {
-  // The state they leave comes with them: written out, it makes a planner that has counted no run in it expect one row.
+  // The expected state is a parameter: as a literal, a planner without statistics for it expects one row.
   const payload = nextRuns.map(({ conversation_id, run_id }) => ({
     c: conversation_id,
     r: run_id,

@@ -4,18 +4,19 @@ import { AS_FIRST } from '../../fragments.ts';
 import { FREED_BUDGETS } from '../../reads/due-conditions.ts';
 import { RUNS_PER_CHUNK } from './run-chunks.ts';
 
-/** Batches that one sweep queues runs of. */
+/** Maximum batches whose runs one sweep queues. */
 const BATCHES_PER_SWEEP = 20;
 
 /**
- * Puts up to `limit` ready runs of a batch that are in no chunk into chunks, in request order, and says how many. A run
- * that is in one already, because it waits for its next attempt, stays there. The caller holds the batch's lock, which a
- * sealing waits for: so no run is queued twice. Served by run_batch_id_ordinal_key.
+ * Puts up to `limit` ready runs of a batch without a chunk into chunks, in request order, and returns their number. A run
+ * that waits in a chunk for its next attempt stays there.
+ * The caller holds the batch's lock, which sealings wait for, so that no run is queued twice. Index:
+ * `run_batch_id_ordinal_key`.
  */
 export async function queueReadyRuns(trx: Tx, batchId: string, limit: number | null): Promise<number> {
   const { rows } = await sql<{ runs: number }>`
     with queued ${AS_FIRST} (
-      -- Looked up by run, not joined: all of it is gone through for each run where runs were hardly counted.
+      -- Looked up by run: a join would scan all of them per run when runs have hardly any statistics.
       select coalesce(jsonb_object_agg(id, true), '{}') as ids
         from (select unnest(run_ids) as id from run_chunk where kind = 'ready') q),
     left_out as (
@@ -36,9 +37,9 @@ export async function queueReadyRuns(trx: Tx, batchId: string, limit: number | n
 }
 
 /**
- * Queues runs again that wait for room in the budget of their batch, where something was given back: up to `limit` of a
- * batch, so that a large one is not taken apart and put together for a few. Locks the batches, passing over those that
- * somebody else holds. Returns how many runs.
+ * Queues runs that wait for room in their batch's budget after a release: up to `limit` per batch, so that a few released
+ * requests do not requeue a large batch. Returns the number of runs.
+ * Locks: the batches, with skip locked.
  */
 export async function queueFreedRuns(trx: Tx, limit: number): Promise<number> {
   const { rows } = await sql<{ batch_id: string }>`

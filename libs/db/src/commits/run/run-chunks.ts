@@ -2,10 +2,10 @@ import { sql } from 'kysely';
 import { newId, type Tx } from '../../connect.ts';
 import { uuidArray } from '../../uuid-array.ts';
 
-/** Runs that are handed to the compose flow together, where many become ready at once. */
+/** Maximum runs per chunk for the compose flow, when many become ready at once. */
 export const RUNS_PER_CHUNK = 250;
 
-/** Retries wait each its own time: runs of one delay share a chunk. */
+/** Puts ready runs into chunks, one chunk per retry delay. */
 export async function putReadyChunks(
   trx: Tx,
   project: string,
@@ -15,15 +15,15 @@ export async function putReadyChunks(
     await putChunk(trx, { project, kind: 'ready', runIds: runs.map((run) => run.id), delayMs });
 }
 
-/** Runs that are ready again because their steps were taken out before they were sent. */
+/** Runs that are ready again because their steps were taken out before the send. */
 export interface TakenOutRuns {
   readonly run_ids: readonly string[];
   readonly project_id: string;
-  /** Milliseconds that they have been due. */
+  /** Time since they became due. Unit: ms. */
   readonly due_for_ms: number;
 }
 
-/** Puts runs up to be sealed again: as many as were taken out may be more than one chunk may hold. */
+/** Puts runs up for sealing again, in chunks of bounded size. */
 export async function putTakenOut(trx: Tx, taken: TakenOutRuns): Promise<void> {
   await sql`
     insert into run_chunk (id, project_id, kind, run_ids, next_due_at)
@@ -34,7 +34,7 @@ export async function putTakenOut(trx: Tx, taken: TakenOutRuns): Promise<void> {
   `.execute(trx);
 }
 
-/** Puts runs up for the next act. Called in the transaction that moved them to `ready` or `acting`. */
+/** Puts runs up for their next act. Called in the transaction that moved them to `ready` or `acting`. */
 export async function putChunk(
   trx: Tx,
   chunk: {

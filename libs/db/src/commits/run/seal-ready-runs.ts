@@ -6,12 +6,12 @@ import { outputMaxOf, type OutputMaxima } from '../../reads/run/output-max.ts';
 import { uuidArray } from '../../uuid-array.ts';
 import { forceGenericPlan } from '../force-generic-plan.ts';
 
-/** Runs of a large chunk: the answers that are taken in together. */
+/** Maximum runs of a chunk: the answers ingested together. */
 const CHUNK_RUNS_LARGE = 1_000;
-/** Chunks that one statement takes. */
+/** Maximum chunks claimed by one statement. */
 const CHUNKS_MAX = 2_000;
 
-/** A provider batch that is to be made. */
+/** A provider batch to create. */
 export interface NewProviderBatch {
   readonly id: string;
   readonly project_id: string;
@@ -19,28 +19,26 @@ export interface NewProviderBatch {
   readonly nonce: string;
 }
 
-/** What a sealing did. */
+/** The result of a sealing. */
 export interface Sealed {
-  /** Steps of the provider batch; 0: none was made. */
+  /** Steps of the provider batch; 0: none was created. */
   readonly requests: number;
-  /** Runs of the chunks that were taken: those that may not be sent too, but not those of chunks that others hold. */
+  /** Runs of the claimed chunks, unsendable runs included, runs of locked chunks excluded. */
   readonly taken: number;
-  /** Batches with a cap that may have steps in it: what those may cost must be reserved in this same transaction. */
+  /** Batches with a cap that may have steps in it: this transaction must reserve for those steps. */
   readonly budgeted_batch_ids: readonly string[];
 }
 
 /**
- * Seals up to about `limit` ready runs into a new provider batch `building`.
- *
- * Promises: a sealed run is in exactly one provider batch; its step row fixes what the request will show (range of the
- * conversation, summary, block revisions and labels, counts, max_tokens), so the request can be built again to the byte. Whole chunks are taken,
- * oldest due first, until `limit` is reached, so the count may exceed it by less than one chunk. `max_tokens` never exceeds
- * what `maxima` says of the model, doubled or not.
- *
- * Locks: chunks (skip locked; served by run_chunk_due), their batches (`for share`, so that a cancel waits for this or
- * this sees the cancel; those with a cap for this one alone, because it may pause them), runs as they are written. Runs whose
- * batch does not run, or has no room for another request, are left out and lose their place: whoever resumes the batch,
- * or finds that room was made, makes new chunks of its ready runs. So are runs past their deadline, which the sweep ends.
+ * Seals up to about `limit` ready runs into a new provider batch in `building`.
+ * A sealed run is in exactly one provider batch. Its step row fixes everything its request shows (range of the
+ * conversation, summary, block revisions and labels, counts, max_tokens), so that the request can be rebuilt byte by byte.
+ * Whole chunks are claimed, longest due first, so the count may exceed `limit` by less than a chunk. `max_tokens` never
+ * exceeds the model's limit in `maxima`.
+ * Runs whose batch does not run or has no room are left out of all chunks: a resume, or the sweep after a release, queues
+ * them again. Runs past their deadline are left to the sweep.
+ * Locks: chunks (skip locked), their batches (`for share`, so that a cancel and this wait for each other; capped batches
+ * exclusively, because they may be paused), runs as they are written. Index: `run_chunk_due`.
  */
 export async function sealReadyRuns(
   trx: Tx,
@@ -69,8 +67,8 @@ export async function sealReadyRuns(
   `.execute(trx);
   const { rows } = await sql<{ count: number; shows_counts: boolean | null }>`
     with sealed as (
-      -- Locked by being written: a lock before it costs a third as much again. Keys of which the planner sees no number, and
-      -- conditions that it cannot look into: it expects few runs, never one or none, and never looks for them in the whole table.
+      -- The update itself locks the rows: a separate lock costs a third more. The planner sees neither the number of keys
+      -- nor the conditions: it expects few runs, never one or none, and never scans the whole table.
       update run r set state = 'in_flight', summarises_to_seq = null
         from batch b
        where r.id = any((select ${ids}::uuid[])::uuid[]) and b.id = r.batch_id
@@ -81,7 +79,7 @@ export async function sealReadyRuns(
     numbered as (
       select s.*, (row_number() over (order by s.id) - 1)::int as ordinal from sealed s),
     asked as (
-      -- What is computed above is joined to tables alone, by their keys.
+      -- Computed rows are joined to tables only, by their keys.
       select s.*, c.context_from_seq, c.summary_to_seq,
              coalesce(m.ids, '{}') as block_ids, coalesce(m.revisions, '{}') as block_revisions,
              m.labels as block_labels,
@@ -91,7 +89,7 @@ export async function sealReadyRuns(
         join conversation c on c.id = s.conversation_id
         join definition d on d.id = s.definition_id
        cross join lateral (
-         -- Block by block, by its key: joined, a table of blocks that was never counted is scanned for each run.
+         -- Looked up per block by key: a join scans a table of blocks without statistics for each run.
          select array_agg(ab.block_id order by ab.position) as ids, array_agg(b.head_revision order by ab.position) as revisions,
                 array_agg(ab.label order by ab.position) as labels
            from agent_block ab
@@ -131,8 +129,8 @@ export async function sealReadyRuns(
 }
 
 /**
- * Takes due chunks away, oldest first, until they hold about `limit` runs, and locks hardly more than it takes: who seals at
- * the same time finds the others. How many those are is guessed from the largest chunks there are, then from what was found.
+ * Claims due chunks, oldest first, with about `limit` runs in total, and locks hardly more, so that simultaneous sealings
+ * find the others. The number of chunks is estimated from the largest chunks, then from those found.
  */
 async function takeDueChunks(trx: Tx, limit: number): Promise<readonly string[]> {
   const taken: (readonly string[])[] = [];
@@ -161,17 +159,17 @@ async function takeDueChunks(trx: Tx, limit: number): Promise<readonly string[]>
   }
 }
 
-/** Those of the batches, which are locked, that have no room until something is given back. */
+/** Selects the locked batches without room until a release. */
 async function readShortBudgets(trx: Tx, batchIds: readonly string[]): Promise<readonly string[]> {
   if (batchIds.length === 0) return [];
-  // A statement of its own: it sees what the locks were waited for.
+  // A separate statement: it sees commits from during the wait for the locks.
   const { rows } = await sql<{ batch_id: string }>`
     select batch_id from batch_budget where batch_id = any(${uuidArray(batchIds)}::uuid[]) and room = 'short'
   `.execute(trx);
   return rows.map((row) => row.batch_id);
 }
 
-/** Lets requests of batches under review show what their agents have changed there, in place of the blocks in force. */
+/** Lets requests of batches under review show their agents' drafts in place of the original blocks. */
 async function showHeldBlocks(trx: Tx, providerBatchId: string): Promise<void> {
   await sql`
     update step s set block_ids = m.ids, block_revisions = m.revisions, block_labels = m.labels
@@ -199,13 +197,13 @@ async function showHeldBlocks(trx: Tx, providerBatchId: string): Promise<void> {
 }
 
 /**
- * Fixes what requests say of archival memory, for those that do: how many passages a search of their runs could find, and
- * their commonest tags. Index: `passage_by_agent`.
+ * Fixes the archival counts in requests that show them: the passages that their runs' searches can reach, and the most
+ * frequent tags. Index: `passage_by_agent`.
  */
 async function countPassages(trx: Tx, providerBatchId: string): Promise<void> {
   await sql`
     with told as (
-      -- The steps of one archive together: what is computed is joined to tables alone, by their keys.
+      -- All steps of an archive together: computed rows are joined to tables only, by their keys.
       select r.agent_id, r.batch_id, array_agg(st.run_id) as run_ids, array_agg(st.number) as numbers,
              array_agg(st.attempt) as attempts
         from step st join run r on r.id = st.run_id

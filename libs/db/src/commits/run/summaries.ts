@@ -5,7 +5,7 @@ import { lockConversations } from '../../locks/run/lock-conversations.ts';
 import { uuidArray } from '../../uuid-array.ts';
 import type { DecidedRun } from './decided-rows.ts';
 
-/** Has the summaries among decided answers come on top of their runs' limit of steps, before the runs move on to the next. */
+/** Counts the summaries among decided answers apart from their runs' step limit, before the runs move on. */
 export async function countSummaries(trx: Tx, decided: readonly DecidedRun[]): Promise<void> {
   const runIds = decided.flatMap(({ run, decision }) => (decision.summary === null ? [] : [run.id]));
   if (runIds.length === 0) return;
@@ -15,12 +15,11 @@ export async function countSummaries(trx: Tx, decided: readonly DecidedRun[]): P
 }
 
 /**
- * Puts the summaries among decided answers in the place of what they summarise: from now on the conversations are shown from
- * the message after. A summary is written once, by the run that holds the conversation, or the whole commit fails. Costs
- * nothing where no step has summarised.
- *
- * Locks the conversations in id order, those of ended runs among `decided` with them, because the commit will come to
- * them next.
+ * Replaces messages by their summaries: later requests show the conversations from the message after.
+ * Only the run that holds the conversation writes a summary. Costs nothing without a summary among `decided`.
+ * Throws: an error, keeping nothing, for a summary that was written already.
+ * Locks: the conversations in id order, including conversations of ended runs among `decided`, which the commit writes
+ * next.
  */
 export async function writeSummaries(trx: Tx, decided: readonly DecidedRun[]): Promise<void> {
   const summarised = decided.filter(({ decision }) => decision.summary !== null);
@@ -58,7 +57,7 @@ export async function writeSummaries(trx: Tx, decided: readonly DecidedRun[]): P
   `.execute(trx);
   if (Number(numAffectedRows ?? 0) !== summarised.length) {
     throw new Error(
-      `Expected to write ${summarised.length} summaries, wrote ${String(numAffectedRows)}: nothing is kept.`,
+      `Expected to write ${summarised.length} summaries, wrote ${String(numAffectedRows)}. Nothing was stored.`,
     );
   }
 }

@@ -6,8 +6,8 @@ import { addToTallies, tallyOfStart, tallySlot } from '../batch/tallies.ts';
 import { passConversationsOn } from './pass-conversations.ts';
 
 /**
- * Makes batches due that have no open run left: a crash between a commit and its bell leaves them so. Locks them
- * with skip locked: whoever has one is making it due, or ending it.
+ * Makes batches without open runs due, as after a crash between a commit and its bell. Locks: skip locked, because the
+ * holder of a lock is making the batch due, or ending it.
  */
 export async function markIdleBatches(db: Database): Promise<readonly string[]> {
   const { rows } = await sql<{ id: string }>`
@@ -22,17 +22,17 @@ export async function markIdleBatches(db: Database): Promise<readonly string[]> 
   return rows.map((row) => row.id);
 }
 
-/** Waiting runs that one look of the sweep goes through. */
+/** Maximum waiting runs examined per sweep. */
 const WAITING_RUNS_LOOKED_AT = 5_000;
 
 /**
- * Starts runs that wait for a conversation which nobody holds, up to `limit`. Returns how many. They are those with queued
- * input: `run_queued` also holds whoever was cancelled while it waited. Where very many wait, as a night's batch does for the
- * last one's, each look goes through some thousands of them, others every time.
+ * Starts up to `limit` runs that wait for a free conversation, and returns their number.
+ * They are found by queued input, because `run_queued` also holds cancelled runs. With very many waiting runs, as when a
+ * night's batch waits for the last, each sweep examines a part of some thousands, different every time.
  */
 export async function commitWaitingRunsStarted(trx: Tx, limit: number): Promise<number> {
   const { rows } = await sql<{ id: string }>`
-    -- Input by input, by keys: joined, conversations and runs are scanned, though hardly any has somebody waiting.
+    -- Looked up per input by keys: a join scans conversations and runs, although hardly any has a waiting run.
     select distinct c.id
       from queued_input q tablesample system (
         least(100, 100.0 * ${WAITING_RUNS_LOOKED_AT} / (

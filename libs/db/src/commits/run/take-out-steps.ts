@@ -3,8 +3,8 @@ import type { Tx } from '../../connect.ts';
 import { uuidArray } from '../../uuid-array.ts';
 
 /**
- * Takes steps out of a provider batch that is still being sealed: their rows vanish, their runs are ready again and in no
- * chunk yet, and a batch without any step left vanishes too. The caller holds the runs and the provider batch.
+ * Takes steps out of a provider batch in `building`: deletes their rows and makes their runs ready, in no chunk yet. A
+ * batch without steps is deleted too. The caller holds the runs and the provider batch.
  */
 export async function takeOutSteps(
   trx: Tx,
@@ -19,7 +19,7 @@ export async function takeOutSteps(
       returning s.run_id)
     update run r set state = 'ready' from gone where r.id = gone.run_id and r.state = 'in_flight'
   `.execute(trx);
-  const count = await closeRanks(trx, providerBatchId);
+  const count = await compactOrdinals(trx, providerBatchId);
   await (
     count === 0
       ? sql`delete from provider_batch where id = ${providerBatchId}::uuid`
@@ -27,8 +27,8 @@ export async function takeOutSteps(
   ).execute(trx);
 }
 
-/** Makes the ordinals of a provider batch dense again, because requests are read by ranges of them. Returns how many stay. */
-export async function closeRanks(trx: Tx, providerBatchId: string): Promise<number> {
+/** Makes the ordinals of a provider batch dense again, because requests are read by ranges. Returns the number of steps. */
+export async function compactOrdinals(trx: Tx, providerBatchId: string): Promise<number> {
   const { rows } = await sql<{ count: number }>`
     with kept as (
       select run_id, number, attempt, (row_number() over (order by ordinal) - 1)::int as place
@@ -38,7 +38,7 @@ export async function closeRanks(trx: Tx, providerBatchId: string): Promise<numb
        where s.run_id = k.run_id and s.number = k.number and s.attempt = k.attempt returning 1)
     select count(*)::int as count from moved
   `.execute(trx);
-  // Negative in between: the places are unique at every moment.
+  // Negative in between, because ordinals are unique at every moment.
   await sql`update step set ordinal = -1 - ordinal where provider_batch_id = ${providerBatchId}::uuid and ordinal < 0`.execute(
     trx,
   );

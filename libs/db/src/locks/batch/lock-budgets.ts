@@ -3,16 +3,16 @@ import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
 import { uuidArray } from '../../uuid-array.ts';
 
-/** What a capped batch may spend, has spent and holds. */
+/** The caps, spending and reservations of a capped batch. */
 export interface LockedBudget extends Account {
   readonly batch_id: string;
-  /** Whether ready runs of it wait for room; see the table. */
+  /** Whether its ready runs wait for room; see the table. */
   readonly room: 'open' | 'short' | 'freed';
 }
 
 /**
- * Locks the budgets of batches, in batch id order: after runs, before counts and conversations. Batches without a cap
- * have none and are left out.
+ * Locks the budgets of batches in batch id order: after runs, before counts and conversations. Batches without a cap have
+ * no budget and are left out.
  */
 export async function lockBudgets(
   trx: Tx,

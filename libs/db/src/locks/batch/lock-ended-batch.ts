@@ -2,8 +2,8 @@ import { NightshiftError } from '@nightshift/agent-core';
 import type { Tx } from '../../connect.ts';
 
 /**
- * Keeps a batch that has ended as it is, until the transaction ends (`for no key update`: two who settle its memory take
- * turns). Throws `not_found`, and `batch_running` for one whose runs may still write. Index: primary key.
+ * Locks an ended batch until the transaction ends (`for no key update`: settlements of its memory take turns).
+ * Throws: `not_found`; `batch_running` for a batch whose runs may still write. Index: primary key.
  */
 export async function lockEndedBatch(trx: Tx, projectId: string, batchId: string): Promise<void> {
   const batch = await trx

@@ -2,9 +2,10 @@ import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
 
 /**
- * Makes requests of one idempotency key wait for each other, until the transaction ends. An advisory lock, because
- * the key has no row yet; two keys of one hash wait for each other needlessly, which costs time and nothing else.
- * Take it before any row lock. Read the key in a later statement.
+ * Serializes requests with the same idempotency key until the transaction ends, by an advisory lock, since the key has no
+ * row yet.
+ * Keys with the same hash wait needlessly, which costs only time. Take it before any row lock, and read the key in a later
+ * statement.
  */
 export async function lockIdempotencyKey(trx: Tx, projectId: string, key: string): Promise<void> {
   await sql`select pg_advisory_xact_lock(hashtextextended(${`${projectId} ${key}`}, 7202))`.execute(trx);

@@ -6,14 +6,14 @@ import { uuidArray } from '../../uuid-array.ts';
 /** A block attached to an agent, at its present revision. */
 export interface LockedBlock extends BlockView {
   readonly agent_id: string;
-  /** The run that wrote this revision; null for a person, or a program, at the API. */
+  /** The run that wrote this revision; null for an API request. */
   readonly writer_run_id: string | null;
   readonly conflict_policy: ConflictPolicy;
 }
 
 /**
- * Makes writes of one block follow each other, until the transaction ends. A statement after it reads what the one before wrote.
- * Throws `not_found`, also where the block was deleted meanwhile. Index: primary key.
+ * Serializes writes of a block until the transaction ends; a later statement reads the previous writer's commit.
+ * Throws: `not_found`, also for a block deleted meanwhile. Index: primary key.
  */
 export async function lockBlock(trx: Tx, projectId: string, blockId: string): Promise<void> {
   const block = await trx
@@ -28,9 +28,9 @@ export async function lockBlock(trx: Tx, projectId: string, blockId: string): Pr
 }
 
 /**
- * Keeps blocks from being deleted and renamed until the transaction ends: locks them `for share`, in id order, after agents.
- * Those who only keep them do not wait for each other. Returns the ids of those that are there; a foreign key alone lets a
- * block be attached that is being deleted. Index: primary key.
+ * Protects blocks from deletion and renaming until the transaction ends, and returns the ids of existing blocks.
+ * A foreign key alone would accept a block that is being deleted.
+ * Locks: `for share`, in id order, after agents. Index: primary key.
  */
 export async function shareLockBlocks(
   trx: Tx,
@@ -47,9 +47,10 @@ export async function shareLockBlocks(
 }
 
 /**
- * Locks every block attached to these agents, in block id order (after runs that wait or act, before those in flight and
- * before conversations), and reads each at its head revision, in attach order per agent. Shared blocks come once per agent that
- * holds them, their texts are sent once. One that is attached while others are waited for is not among them: it is not locked.
+ * Locks all blocks attached to these agents, and reads each at its head revision, per agent in attach order.
+ * A shared block comes once per agent, with its text sent once. A block attached during the wait is not included, because
+ * it is not locked.
+ * Locks: blocks in id order, after runs that wait or act, before runs in flight and conversations.
  */
 export async function lockBlocksOfAgents(
   trx: Tx,
@@ -61,7 +62,7 @@ export async function lockBlocksOfAgents(
      order by b.id
        for no key update of b
   `.execute(trx);
-  // A second statement: it sees what the locks were waited for.
+  // A separate statement: it sees commits from during the wait for the locks.
   const { rows } = await sql<Omit<LockedBlock, 'value'> & { readonly value: string | null }>`
     select ab.agent_id, b.id as block_id, r.revision, b.label, r.description, r.char_limit, r.read_only,
            case when row_number() over (partition by b.id) = 1 then r.value end as value,

@@ -3,9 +3,9 @@ import type { Lease } from '../../claims/lease.ts';
 import type { Tx } from '../../connect.ts';
 
 /**
- * Milliseconds until the credential's pause is over, `msMax` at most; 0 when it is not paused. Locks one that is paused for
- * share, before any batch: whoever resumes it finds what the caller puts off, or the caller finds it resumed. Nobody can claim
- * a credential that is paused, so that none is kept from it.
+ * Reads the time until the credential's pause ends, at most `msMax`; 0 without a pause. Unit: ms.
+ * Locks: a paused credential for share, before any batch, so that a resume finds the caller's put-off batches, or the
+ * caller finds the resume. No claim is delayed, because paused credentials cannot be claimed.
  */
 export async function lockPauseMs(trx: Tx, name: string, msMax: number): Promise<number> {
   const { rows } = await sql<{ ms: number }>`
@@ -17,8 +17,8 @@ export async function lockPauseMs(trx: Tx, name: string, msMax: number): Promise
 }
 
 /**
- * True when a credential is still the caller's and has not been halted or paused since it was claimed: a claim clears what is
- * over. Locks it for share, before any batch: a halt or pause that comes later waits for the caller's commit.
+ * True when the caller still holds a credential that was not halted or paused since its claim, which clears expired pauses.
+ * Locks: the credential for share, before any batch, so that a later halt or pause waits for the caller's commit.
  */
 export async function lockUsable(trx: Tx, lease: Lease): Promise<boolean> {
   const { rows } = await sql`

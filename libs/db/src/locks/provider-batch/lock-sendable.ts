@@ -6,9 +6,10 @@ import { readUnsendableSteps } from '../../reads/provider-batch/unsendable-steps
 import { uuidArray } from '../../uuid-array.ts';
 
 /**
- * Locks the batches that have steps in a provider batch for share, in id order: a pause or cancel waits for the caller's
- * commit, or the caller has waited for theirs. Before the provider batch, which must be free to have its lease renewed
- * meanwhile; whoever has lost that lease finds it out with the next lock. Each run is looked up by itself (ADR 0024).
+ * Locks for share, in id order, the batches with steps in a provider batch, so that a pause or cancel and the caller wait
+ * for each other.
+ * Taken before the provider batch, whose lease must be renewable during the wait; the next lock detects a lost lease. Runs
+ * are looked up individually (ADR 0024).
  */
 export async function shareBatchesOf(trx: Tx, providerBatchId: string): Promise<void> {
   await sql`
@@ -22,8 +23,9 @@ export async function shareBatchesOf(trx: Tx, providerBatchId: string): Promise<
 }
 
 /**
- * Locks for share, in id order, the batches whose steps are about to be sent, then their provider batch. True when all of them
- * may be sent, and still may when the caller commits: a pause or cancel waits for that. Throws `fenced`.
+ * Locks for share, in id order, the batches whose steps will be sent, then their provider batch. True when all may be sent,
+ * which holds until the caller commits.
+ * Throws: `fenced`.
  */
 export async function lockSendable(trx: Tx, lease: Lease, batchIds: readonly string[]): Promise<boolean> {
   await sql`select 1 from batch where id = any(${uuidArray(batchIds)}::uuid[]) order by id for share`.execute(
@@ -34,6 +36,6 @@ export async function lockSendable(trx: Tx, lease: Lease, batchIds: readonly str
      where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} and state = 'building' for no key update
   `.execute(trx);
   if (held.rows.length === 0) throw fenced(lease);
-  // A statement of its own: it sees what the locks were waited for.
+  // A separate statement: it sees commits from during the wait for the locks.
   return !(await readUnsendableSteps(trx, lease.id));
 }

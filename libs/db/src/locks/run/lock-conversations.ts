@@ -3,10 +3,10 @@ import type { Tx } from '../../connect.ts';
 import { uuidArray } from '../../uuid-array.ts';
 
 /**
- * Locks conversations `for no key update`, in id order whatever the order given, until the transaction ends.
- * Whoever decides which run holds a conversation (an accept, the commit that ends a run) must hold this lock, and gives it to a
- * run that names it (`run.conversation_id`) or to none: no index refuses a second conversation of a run (ADR 0025).
- * Read what depends on it in a later statement: this one's snapshot is from before the wait. Index: primary key.
+ * Locks conversations `for no key update`, in id order, until the transaction ends.
+ * Every transaction that changes which run holds a conversation (an accept, the end of a run) needs this lock. It may give
+ * it only to a run with this `run.conversation_id`: no index refuses a second conversation of a run (ADR 0025).
+ * Read dependent rows in a later statement, since this one's snapshot is from before the wait. Index: primary key.
  */
 export async function lockConversations(trx: Tx, conversationIds: readonly string[]): Promise<void> {
   if (conversationIds.length === 0) return;

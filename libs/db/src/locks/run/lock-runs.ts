@@ -4,8 +4,8 @@ import { AS_FIRST } from '../../fragments.ts';
 import { selectRuns, type RunToDecide } from '../../reads/run/runs-to-decide.ts';
 
 /**
- * Locks runs in id order, so that two workers that share runs wait and never deadlock, and reads them with the state
- * of their batch. `for no key update`: inserts that refer to a run are not held up.
+ * Locks runs in id order, so that workers with shared runs never deadlock, and reads them with the state of their batch.
+ * `for no key update` does not block inserts that refer to a run.
  */
 export async function lockRuns(
   trx: Tx,
@@ -18,8 +18,8 @@ export async function lockRuns(
 }
 
 /**
- * Locks the runs that have steps in a provider batch, in id order, until the transaction ends. Each is looked up by itself:
- * where rows were counted while most could not be seen yet, a join would compare all runs with all steps (ADR 0024).
+ * Locks the runs with steps in a provider batch, in id order, until the transaction ends. Runs are looked up individually:
+ * with outdated statistics a join would compare all runs with all steps (ADR 0024).
  */
 export async function lockRunsOf(trx: Tx, providerBatchId: string): Promise<void> {
   await sql`

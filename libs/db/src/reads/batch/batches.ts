@@ -6,7 +6,7 @@ import { readCutPage, type Listed } from '../cut-page.ts';
 import { toKeyset, type Page } from '../keyset.ts';
 import type { Usage } from '../run/runs.ts';
 
-/** A batch with what its runs have come to. */
+/** A batch with the counts of its runs. */
 export interface BatchRow extends Usage {
   readonly id: string;
   readonly state: BatchState;
@@ -28,19 +28,19 @@ export interface BatchRow extends Usage {
   readonly cancelled: number;
   readonly expired: number;
   readonly requires_action: number;
-  /** Caps, and what is held under them; null for none. */
+  /** Caps and reservations; null for none. */
   readonly max_cost_nanousd: number | null;
   readonly max_output_tokens: number | null;
   readonly reserved_nanousd: number | null;
   readonly reserved_output_tokens: number | null;
 }
 
-/** The sum of a count over the few tally rows of a batch, so that a batch of any size is read at the same cost. */
+/** Sums a count over the few tally rows of a batch, so that the cost does not depend on its size. */
 function sumOf<Name extends Exclude<keyof BatchTallyTable, 'batch_id' | 'slot' | 'project_id'>>(name: Name) {
   return sql<number>`coalesce(sum(${sql.ref(name)}), 0)::bigint`.as(name);
 }
 
-/** Batches with their counts and caps. Index of each: primary keys. */
+/** Selects batches with their counts and caps. Index: primary keys. */
 function selectBatches(db: Database) {
   return db
     .selectFrom('batch as b')
@@ -71,7 +71,7 @@ function selectBatches(db: Database) {
     .selectAll('t');
 }
 
-/** One batch; throws `not_found`. Index: primary keys. */
+/** Reads one batch. Throws: `not_found`. Index: primary keys. */
 export async function readBatch(db: Database, projectId: string, batchId: string): Promise<BatchRow> {
   const batch = await selectBatches(db)
     .where('b.id', '=', batchId)
@@ -81,7 +81,7 @@ export async function readBatch(db: Database, projectId: string, batchId: string
   return batch;
 }
 
-/** A page of batches by age. Index: `batch_by_age`. */
+/** Reads a page of batches by age. Index: `batch_by_age`. */
 export async function listBatches(db: Database, projectId: string, page: Page): Promise<Listed<BatchRow>> {
   const keyset = await toKeyset(db, page, 'batch', 'b');
   const query = selectBatches(db)
@@ -94,7 +94,7 @@ export async function listBatches(db: Database, projectId: string, page: Page): 
   return { rows: keyset.inOrder(rows), is_cut };
 }
 
-/** Handles of the models that the runs of a batch use. Index: the unique (batch, ordinal). */
+/** Reads the handles of the models in a batch's runs. Index: the unique (batch, ordinal). */
 export async function readBatchModels(db: Database, batchId: string): Promise<readonly string[]> {
   const rows = await db
     .selectFrom('definition')

@@ -2,14 +2,14 @@ import type { JsonObject } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Database } from '../../connect.ts';
 
-/** What a callback tells about a batch that has ended. */
+/** The content of a callback about an ended batch. */
 export interface EndedBatch {
   readonly id: string;
   readonly state: 'completed' | 'failed' | 'cancelled';
   readonly callback_url: string;
   readonly callback_attempts: number;
   readonly completed_at: Date;
-  /** As the caller gave it. */
+  /** As submitted. */
   readonly metadata: JsonObject | null;
   readonly total: number;
   readonly completed: number;
@@ -18,7 +18,7 @@ export interface EndedBatch {
   readonly expired: number;
 }
 
-/** Reads what the callback of a claimed batch says; null when it has none. */
+/** Reads the content of a claimed batch's callback; null when it has no callback. */
 export async function readEndedBatch(db: Database, batchId: string): Promise<EndedBatch | null> {
   const { rows } = await sql<EndedBatch>`
     select b.id, b.state, b.callback_url, b.callback_attempts, b.completed_at, b.metadata, b.total,

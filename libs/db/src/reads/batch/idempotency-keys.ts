@@ -1,14 +1,15 @@
 import { sql, type RawBuilder, type SqlBool } from 'kysely';
 import type { Database } from '../../connect.ts';
 
-/** The batch that a request made under a key. */
+/** The batch created by a request with a key. */
 export interface IdempotentBatch {
   readonly batch_id: string;
   readonly request_sha256: string;
 }
 
 /**
- * What a key made no longer than `maxAgeMinutes` ago, or null. To act on it, hold `lockIdempotencyKey`. Index: primary key.
+ * Finds the batch created with a key at most `maxAgeMinutes` ago; null without one. Decisions about it need
+ * `lockIdempotencyKey`. Index: primary key.
  */
 export function findIdempotentBatch(
   db: Database,
@@ -25,7 +26,8 @@ export function findIdempotentBatch(
 }
 
 /**
- * What a retry made under a key since a request arrived, or null. To act on it, hold `lockIdempotencyKey`. Index: primary key.
+ * Finds the batch that a retry created with a key since a request arrived; null without one. Decisions about it need
+ * `lockIdempotencyKey`. Index: primary key.
  */
 export function findBatchOfRetry(
   db: Database,

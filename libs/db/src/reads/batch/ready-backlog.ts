@@ -1,16 +1,16 @@
 import { sql } from 'kysely';
 import type { Database } from '../../connect.ts';
 
-/** How many runs wait to be sent, and for how long the first has. */
+/** The number of runs that wait to be sent, and the wait of the oldest. */
 export interface ReadyBacklog {
   readonly runs: number;
-  /** Milliseconds since the oldest chunk became due; 0 when there is none. */
+  /** Time since the oldest chunk became due; 0 without one. Unit: ms. */
   readonly oldest_ms: number;
-  /** Milliseconds until the next chunk becomes due; null when none waits. */
+  /** Time until the next chunk becomes due; null when none waits. Unit: ms. */
   readonly next_in_ms: number | null;
 }
 
-/** Reads the backlog of ready runs: as many rows as there are chunks, served by run_chunk_due. */
+/** Reads the backlog of ready runs, one row per chunk. Index: `run_chunk_due`. */
 export async function readReadyBacklog(db: Database): Promise<ReadyBacklog> {
   const { rows } = await sql<ReadyBacklog>`
     with n as (select app_now() as now)

@@ -3,46 +3,46 @@ import { sql, type RawBuilder } from 'kysely';
 import type { Database } from '../../connect.ts';
 import { AS_FIRST } from '../../fragments.ts';
 
-/** What requests add to the definitions of their agents. */
+/** The additions of requests to their agents' definitions. */
 export interface Added {
-  /** Among all that wishes made together add. */
+  /** Index among the distinct additions of the definitions requested together. */
   readonly place: number;
-  /** Null for nothing. */
+  /** Null for none. */
   readonly client_tools_json: string | null;
-  /** What a request says of its result in place of the agent; `none`: it may be anything. */
+  /** Overrides the agent's result format; `none`: any. */
   readonly result_format_json: string | null;
 }
 
-/** An agent as a request wants it. */
+/** An agent with the additions of a request. */
 export interface RequestedDefinition {
-  /** Equal for equal wishes, among those that were made together. */
+  /** Equal for equal requests, among those requested together. */
   readonly key: string;
   readonly agent_id: string;
-  /** One object for all wishes that add the same. */
+  /** The same object for equal additions. */
   readonly added: Added;
 }
 
 const STORE_NAMES = STORE_TOOLS.map((tool) => tool.name);
 
 /**
- * What runs of agents are frozen from, as common table expressions that end with `content`: a row for each content, with the
- * wishes that come to it (see {@link ownersOf}).
+ * The sources of runs' frozen definitions, as CTEs that end with `content`: a row per distinct content, with the requests
+ * that share it (see {@link ownersOf}).
  */
 export function agentContents(
   projectId: string,
-  wishes: readonly RequestedDefinition[],
+  requests: readonly RequestedDefinition[],
 ): RawBuilder<unknown> {
-  const added = [...new Set(wishes.map((wish) => wish.added))];
-  const agentIds = `{${wishes.map((wish) => wish.agent_id).join(',')}}`;
-  const addedPlaces = `{${wishes.map((wish) => wish.added.place).join(',')}}`;
+  const added = [...new Set(requests.map((request) => request.added))];
+  const agentIds = `{${requests.map((request) => request.agent_id).join(',')}}`;
+  const addedPlaces = `{${requests.map((request) => request.added.place).join(',')}}`;
   return sql`
     added ${AS_FIRST} (
       select place, client_tools_json as client_tools, result_format_json as result_format
       from json_to_recordset(${JSON.stringify(added)}::json)
         as r (place int, client_tools_json text, result_format_json text)
     ), alike as (
-      -- Agents of a fleet are mostly alike: a digest of what they hold tells them apart, and each content is printed once.
-      -- Of their ids any will do; any_value() is not there before PostgreSQL 16.
+      -- Agents of a fleet are mostly equal: a digest of their parts groups them, so that each content is serialized once.
+      -- Any of their ids will do; any_value() needs PostgreSQL 16.
       select (array_agg(w.agent_id))[1] as agent_id, w.added, w.tool_ids,
         string_agg(w.place::text, ',') as places, string_agg(w.conversation_id::text, ',') as conversation_ids
       from (
@@ -53,13 +53,13 @@ export function agentContents(
         from unnest((select ${agentIds}::uuid[]), (select ${addedPlaces}::int[]))
           with ordinality as w (agent_id, added, place)
         join agent a on a.id = w.agent_id
-        -- Wrapped, because for plain conditions stale statistics promise a single agent.
+        -- Wrapped, because for plain conditions outdated statistics predict a single agent.
         where coalesce(a.project_id = ${projectId}::uuid and a.deleted_at is null, false)
       ) w
       group by w.digest, w.tool_ids, w.added
     ), toolbox ${AS_FIRST} (
-      -- Those that are not alike mostly have the same tools: each list is printed once, and holds its agents, because a
-      -- join with the lists would compare each with each where statistics promise few.
+      -- Unequal agents mostly have the same tools: each list is serialized once and holds its agents, because a join with
+      -- the lists would compare all pairs where statistics predict few.
       select s.*, coalesce((
         select json_agg(json_build_object('name', t.name, 'kind', t.kind, 'description', t.description,
           'input_schema', t.input_schema, 'side_effects', t.side_effects, 'return_char_limit', t.return_char_limit,
@@ -75,7 +75,7 @@ export function agentContents(
     ), equipped as (
       select s.places, s.conversation_ids, d.client_tools, nullif(coalesce(d.result_format, a.result_format::text), 'none') as result_format,
         a.project_id, a.agent_type, a.system, a.model, a.model_settings, a.tool_rules, a.context_window_limit, a.compaction,
-        -- Two arrays as text, made one.
+        -- Joins two JSON arrays as text.
         case when d.client_tools is null then b.tools when b.tools = '[]' then d.client_tools
              else left(b.tools, -1) || ', ' || substr(d.client_tools, 2) end as tools,
         b.shows_counts
@@ -93,27 +93,27 @@ export function agentContents(
     )`;
 }
 
-/** The wishes that come to one content, as `content` has them: two lists of equal length. */
+/** The requests that share a content, as `content` has them: two lists of equal length. */
 export interface ContentOwners {
-  /** Places of the wishes, from 1. */
+  /** Places of the requests, from 1. */
   readonly places: string;
   /** The conversations of their agents. */
   readonly conversation_ids: string;
 }
 
-/** The wishes that come to a content, each with its agent's conversation. */
+/** Selects the requests that share a content, each with its agent's conversation. */
 export function ownersOf(
-  wishes: readonly RequestedDefinition[],
+  requests: readonly RequestedDefinition[],
   { places, conversation_ids }: ContentOwners,
-): readonly { readonly wish: RequestedDefinition; readonly conversation_id: string }[] {
+): readonly { readonly request: RequestedDefinition; readonly conversation_id: string }[] {
   const conversations = conversation_ids.split(',');
   return places.split(',').map((place, index) => ({
-    wish: wishes[Number(place) - 1] as RequestedDefinition,
+    request: requests[Number(place) - 1] as RequestedDefinition,
     conversation_id: conversations[index] as string,
   }));
 }
 
-/** An agent as a batch that is accepted now would freeze it. */
+/** An agent as an accept would freeze it now. */
 export interface AgentDefinition {
   readonly agent_id: string;
   readonly conversation_id: string;
@@ -121,16 +121,16 @@ export interface AgentDefinition {
 }
 
 /**
- * The definitions that an accept would freeze, by the keys of the wishes, without storing them; agents that do not exist or
- * are deleted are missing.
+ * Reads the definitions that an accept would freeze, by the keys of the requests, without storing them. Missing and deleted
+ * agents are left out.
  */
 export async function readAgentDefinitions(
   db: Database,
   projectId: string,
-  wishes: readonly RequestedDefinition[],
+  requests: readonly RequestedDefinition[],
 ): Promise<ReadonlyMap<string, AgentDefinition>> {
   const { rows } = await sql<Omit<Definition, 'id'> & ContentOwners & { definition_id: string }>`
-    with ${agentContents(projectId, wishes)}
+    with ${agentContents(projectId, requests)}
     select places, conversation_ids, definition_id, agent_type, system, model, model_settings, tool_rules, tools::json as tools,
            result_format::json as result_format, context_window_limit, compaction
       from content
@@ -138,36 +138,36 @@ export async function readAgentDefinitions(
   const agents = new Map<string, AgentDefinition>();
   for (const { places, conversation_ids, definition_id, ...rest } of rows) {
     const definition = { id: definition_id, ...rest };
-    for (const { wish, conversation_id } of ownersOf(wishes, { places, conversation_ids })) {
-      agents.set(wish.key, { agent_id: wish.agent_id, conversation_id, definition });
+    for (const { request, conversation_id } of ownersOf(requests, { places, conversation_ids })) {
+      agents.set(request.key, { agent_id: request.agent_id, conversation_id, definition });
     }
   }
   return agents;
 }
 
-/** The facts about the agent of a run that decide whether it can be accepted. */
+/** The facts about a run's agent that decide whether the run can be accepted. */
 export interface RunAgent {
   readonly conversation_id: string;
   readonly definition_id: string;
-  /** The definition has a row already. */
+  /** The definition already has a row. */
   readonly is_stored: boolean;
   /** Handle. */
   readonly model: string;
-  /** The parts of the definition that may not fit each other; null without tool rules and client tools. */
+  /** Parts of the definition that may conflict; null without tool rules and client tools. */
   readonly doubts: Pick<Definition, 'tool_rules' | 'tools'> | null;
 }
 
 /**
- * Reads the agents of runs by the keys of their wishes, and stores nothing; agents that do not exist or are deleted are
- * missing. One statement; primary keys serve it.
+ * Reads the agents of runs by the keys of their requests. Missing and deleted agents are left out.
+ * Index: primary keys; one statement.
  */
 export async function readRunAgents(
   db: Database,
   projectId: string,
-  wishes: readonly RequestedDefinition[],
+  requests: readonly RequestedDefinition[],
 ): Promise<ReadonlyMap<string, RunAgent>> {
   const { rows } = await sql<Omit<RunAgent, 'conversation_id'> & ContentOwners>`
-    with ${agentContents(projectId, wishes)}
+    with ${agentContents(projectId, requests)}
     select places, conversation_ids, definition_id, model,
            exists (select from definition d where d.id = c.definition_id) as is_stored,
            case when json_array_length(tool_rules) > 0 or client_tools is not null
@@ -176,8 +176,8 @@ export async function readRunAgents(
   `.execute(db);
   const agents = new Map<string, RunAgent>();
   for (const { places, conversation_ids, ...rest } of rows) {
-    for (const { wish, conversation_id } of ownersOf(wishes, { places, conversation_ids })) {
-      agents.set(wish.key, { conversation_id, ...rest });
+    for (const { request, conversation_id } of ownersOf(requests, { places, conversation_ids })) {
+      agents.set(request.key, { conversation_id, ...rest });
     }
   }
   return agents;

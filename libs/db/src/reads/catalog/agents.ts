@@ -5,7 +5,7 @@ import { containsText } from '../contains-text.ts';
 import { readCutPage, type Listed } from '../cut-page.ts';
 import { toKeyset, type Page } from '../keyset.ts';
 
-/** An agent as it is stored. */
+/** An agent as stored. */
 export interface AgentRow {
   readonly id: string;
   readonly conversation_id: string;
@@ -28,23 +28,23 @@ export interface AgentRow {
   readonly updated_at: Date;
 }
 
-/** Messages that an agent's `message_ids` name at most: the newest. */
+/** Maximum messages named by an agent's `message_ids`: the newest. */
 export const MESSAGE_IDS_MAX = 1_000;
-/** Bytes of one of them in an answer: prefix, uuid, quotes and comma. */
+/** Bytes of a message id in an answer: prefix, uuid, quotes and comma. */
 const MESSAGE_ID_BYTES = 47;
 
-/** What agents a list shows; null and empty lists do not filter. */
+/** Filters of a list of agents; null and empty lists do not filter. */
 export interface AgentFilter {
   readonly name: string | null;
-  /** Part of the name, whatever the case. */
+  /** Part of the name, case-insensitive. */
   readonly name_part: string | null;
   readonly tags: readonly string[];
-  /** Whether an agent must have all of `tags`, or one of them. */
+  /** Whether an agent must have all of `tags`, or any. */
   readonly all_tags: boolean;
   readonly block_id: string | null;
 }
 
-/** What of an agent's relations is answered with it, and takes room on its page. */
+/** The related rows in an answer about an agent, which count towards its page size. */
 export interface AgentRelations {
   readonly blocks: boolean;
   readonly tools: boolean;
@@ -71,7 +71,7 @@ const columns = [
   ...(['a.created_at', 'a.updated_at'] as const),
 ] as const;
 
-/** One agent that is not deleted; throws `not_found`. Index: primary key. */
+/** Reads an agent that is not deleted. Throws: `not_found`. Index: primary key. */
 export async function readAgent(db: Database, projectId: string, agentId: string): Promise<AgentRow> {
   const agent = await db
     .selectFrom('agent as a')
@@ -85,9 +85,9 @@ export async function readAgent(db: Database, projectId: string, agentId: string
 }
 
 /**
- * A page of agents by age (or by last change), deleted ones left out, and hidden ones where it is not of those that have a
- * block. Index: `agent_by_age`, or `agent_by_name`, `agent_by_tag` or `agent_block_by_block` where the filter is the better
- * way in.
+ * Reads a page of agents by age (or by last change), without deleted agents. Hidden agents appear only in lists of a
+ * block's agents.
+ * Index: `agent_by_age`, or for a selective filter `agent_by_name`, `agent_by_tag` or `agent_block_by_block`.
  */
 export async function listAgents(
   db: Database,
@@ -125,7 +125,7 @@ export async function listAgents(
   return { rows: keyset.inOrder(rows), is_cut };
 }
 
-/** The size of the agent `p`, the ids of its messages included; its blocks are answered twice. */
+/** The size of the agent `p` with its message ids; its blocks are answered twice. */
 function sizeOf({ blocks, tools }: AgentRelations): RawBuilder<unknown> {
   const ofBlocks = sql`
     + (select 2 * coalesce(sum(octet_length(v.value) + octet_length(concat(v.description, b.metadata))), 0)
@@ -143,7 +143,7 @@ function sizeOf({ blocks, tools }: AgentRelations): RawBuilder<unknown> {
     ${ofMessageIds} ${blocks ? ofBlocks : sql``} ${tools ? ofTools : sql``}`;
 }
 
-/** Every tag that some agent has, in order. Reads the tags of all agents. */
+/** Reads the tags of all agents, in order. */
 export async function listTags(db: Database, projectId: string): Promise<readonly string[]> {
   const { rows } = await sql<{ tag: string }>`
     select distinct tag from agent, unnest(tags) as tag where project_id = ${projectId} and deleted_at is null order by tag

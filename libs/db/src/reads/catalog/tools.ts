@@ -6,7 +6,7 @@ import { containsText } from '../contains-text.ts';
 import { readCutPage, type Listed } from '../cut-page.ts';
 import { toKeyset, type Page } from '../keyset.ts';
 
-/** A tool as it is stored. */
+/** A tool as stored. */
 export interface ToolRow {
   readonly id: string;
   readonly name: string;
@@ -26,12 +26,12 @@ export interface ToolRow {
   readonly updated_at: Date;
 }
 
-/** A tool with the agent that has it. */
+/** A tool with the agent it is attached to. */
 export interface AgentToolRow extends ToolRow {
   readonly agent_id: string;
 }
 
-/** What tools a list shows; null does not filter, an empty list lets none through. */
+/** Filters of a list of tools; null does not filter, an empty list matches none. */
 export interface ToolFilter {
   readonly names: readonly string[] | null;
   readonly ids: readonly string[] | null;
@@ -63,7 +63,7 @@ const columns = [
 /** The size of the tool `p`. */
 const BYTES = sql`octet_length(concat(p.source_code, p.description, p.input_schema, p.metadata))`;
 
-/** One tool; throws `not_found`. Index: primary key. */
+/** Reads one tool. Throws: `not_found`. Index: primary key. */
 export async function readTool(db: Database, projectId: string, toolId: string): Promise<ToolRow> {
   const tool = await db
     .selectFrom('tool as t')
@@ -75,7 +75,7 @@ export async function readTool(db: Database, projectId: string, toolId: string):
   return tool;
 }
 
-/** The tools of these ids or names that exist, in no order. Index: primary key, unique (project, name). */
+/** Reads the existing tools with these ids or names, unordered. Index: primary key, unique (project, name). */
 export async function findTools(
   db: Database,
   projectId: string,
@@ -90,7 +90,7 @@ export async function findTools(
     .execute();
 }
 
-/** A page of tools by age. Index: `tool_by_age`. */
+/** Reads a page of tools by age. Index: `tool_by_age`. */
 export async function listTools(
   db: Database,
   projectId: string,
@@ -121,7 +121,7 @@ function toConditions(filter: ToolFilter): readonly RawBuilder<SqlBool>[] {
   ];
 }
 
-/** The tools of agents, per agent in attach order. Index: primary keys of `agent_tool` and `tool`. */
+/** Reads the tools of agents, per agent in attach order. Index: primary keys of `agent_tool` and `tool`. */
 export async function readToolsOfAgents(
   db: Database,
   agentIds: readonly string[],
@@ -139,8 +139,7 @@ export async function readToolsOfAgents(
 }
 
 /**
- * The names of the module tools that agents have and `present` does not hold, by name. Index: unique (project, name),
- * `agent_tool_by_tool`.
+ * Reads, by name, the attached module tools that are not in `present`. Index: unique (project, name), `agent_tool_by_tool`.
  */
 export async function readMissingModuleTools(
   db: Database,
@@ -159,7 +158,7 @@ export async function readMissingModuleTools(
   return rows.map(({ name }) => name);
 }
 
-/** A page of one agent's tools by age. */
+/** Reads a page of an agent's tools by age. */
 export async function listAgentTools(db: Database, agentId: string, page: Page): Promise<Listed<ToolRow>> {
   const keyset = await toKeyset(db, page, 'tool', 't');
   const tools = db

@@ -4,7 +4,7 @@ import type { Database } from '../../connect.ts';
 import { readCutPage, type Listed } from '../cut-page.ts';
 import { readDirection } from '../keyset.ts';
 
-/** A page of something numbered. */
+/** A page of numbered rows. */
 export interface NumberPage {
   readonly limit: number;
   readonly order: 'asc' | 'desc';
@@ -12,7 +12,7 @@ export interface NumberPage {
   readonly before: number | null;
 }
 
-/** One write of a block. The writer is null for a person, or a program, at the API. */
+/** A write of a block. The writer is null for an API request. */
 export interface BlockRevisionRow {
   readonly block_id: string;
   readonly revision: number;
@@ -32,7 +32,7 @@ export interface BlockRevisionRow {
   readonly created_at: Date;
 }
 
-/** A write of a batch beside what it replaced. */
+/** A write of a batch, with the replaced text. */
 export interface MemoryChangeRow extends BlockRevisionRow {
   readonly run_id: string;
   readonly agent_id: string;
@@ -40,25 +40,25 @@ export interface MemoryChangeRow extends BlockRevisionRow {
   readonly attempt: number;
   readonly tool_use_id: string;
   readonly resolution: WriteResolution;
-  /** Null for a block that the batch made. */
+  /** Null for a block that the batch created. */
   readonly value_before: string | null;
 }
 
-/** The columns that every write of a run has. */
+/** The columns present in every write of a run. */
 type Written = Record<
   'run_id' | 'agent_id' | 'step_number' | 'attempt' | 'tool_use_id' | 'resolution',
   NotNull
 >;
 
-/** Which writes of a batch a list shows; null does not filter. */
+/** Filters of a list of a batch's writes; null does not filter. */
 export interface MemoryChangeFilter {
   readonly agent_id: string | null;
   readonly block_id: string | null;
-  /** Only writes by which so much went that somebody should look. */
+  /** Only writes that removed so much text that a person should check them. */
   readonly shrunk: boolean;
 }
 
-/** A write, by the block and its revision. */
+/** Identifies a write by the block and its revision. */
 export interface RevisionKey {
   readonly block_id: string;
   readonly revision: number;
@@ -83,7 +83,7 @@ const selectRevisions = (db: Database) =>
     )
     .select(columns);
 
-/** A page of the revisions of a block, without their texts. Index: primary key of `block_revision`. */
+/** Reads a page of a block's revisions, without their texts. Index: primary key of `block_revision`. */
 export async function listBlockRevisions(
   db: Database,
   blockId: string,
@@ -102,7 +102,7 @@ export async function listBlockRevisions(
   return { rows: reads === page.order ? rows : rows.toReversed(), is_cut };
 }
 
-/** Revisions of a block by their numbers, in no order. Throws `not_found`, naming the first that there is not. */
+/** Reads revisions of a block by number, unordered. Throws: `not_found` with the first missing number. */
 export async function readBlockRevisions(
   db: Database,
   blockId: string,
@@ -120,8 +120,8 @@ export async function readBlockRevisions(
 }
 
 /**
- * A page of the writes of a batch, by block and revision, each with the text that it replaced. Index:
- * `block_revision_by_batch`, primary key of `block_revision`.
+ * Reads a page of a batch's writes, by block and revision, each with the replaced text. Index: `block_revision_by_batch`,
+ * primary key of `block_revision`.
  */
 export async function listMemoryChanges(
   db: Database,

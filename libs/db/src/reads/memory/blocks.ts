@@ -6,7 +6,7 @@ import { containsText } from '../contains-text.ts';
 import { readCutPage, type Listed } from '../cut-page.ts';
 import { toKeyset, type Page } from '../keyset.ts';
 
-/** A block at its present revision. */
+/** A block at its head revision. */
 export interface BlockRow {
   readonly id: string;
   readonly label: string;
@@ -22,19 +22,19 @@ export interface BlockRow {
   readonly hidden: boolean;
 }
 
-/** A block with the agent that holds it. */
+/** A block with the agent it is attached to. */
 export interface AgentBlockRow extends BlockRow {
   readonly agent_id: string;
 }
 
-/** What blocks a list shows; null does not filter. */
+/** Filters of a list of blocks; null does not filter. */
 export interface BlockFilter {
   readonly label: string | null;
   readonly label_part: string | null;
   readonly value_part: string | null;
   readonly description_part: string | null;
   readonly is_template: boolean | null;
-  /** Bounds of the number of agents that hold the block. */
+  /** Bounds of the number of attached agents. */
   readonly agents_above: number | null;
   readonly agents_below: number | null;
   readonly agents_equal: readonly number[];
@@ -66,14 +66,14 @@ const selectAttachedBlocks = (db: Database) =>
 /** The size of the block `p`. */
 const BYTES = sql`octet_length(p.value) + octet_length(concat(p.description, p.metadata))`;
 
-/** One block; throws `not_found`. Index: primary keys. */
+/** Reads one block. Throws: `not_found`. Index: primary keys. */
 export async function readBlock(db: Database, projectId: string, blockId: string): Promise<BlockRow> {
   const [block] = await readBlocks(db, projectId, [blockId]);
   if (block === undefined) throw new NightshiftError('not_found', `There is no block block-${blockId}.`);
   return block;
 }
 
-/** The blocks of these ids that exist, in no order. Index: primary keys. */
+/** Reads the existing blocks with these ids, unordered. Index: primary keys. */
 export async function readBlocks(
   db: Database,
   projectId: string,
@@ -87,7 +87,7 @@ export async function readBlocks(
     .execute();
 }
 
-/** A page of blocks by age. Index: `block_by_age`, or `block_by_label`. */
+/** Reads a page of blocks by age. Index: `block_by_age`, or `block_by_label`. */
 export async function listBlocks(
   db: Database,
   projectId: string,
@@ -123,7 +123,7 @@ function toConditions(filter: BlockFilter): readonly RawBuilder<SqlBool>[] {
   ];
 }
 
-/** The blocks of agents, per agent in attach order. Index: primary keys of `agent_block`, `block`, `block_revision`. */
+/** Reads the blocks of agents, in attach order. Index: primary keys of `agent_block`, `block`, `block_revision`. */
 export async function readBlocksOfAgents(
   db: Database,
   agentIds: readonly string[],
@@ -138,7 +138,7 @@ export async function readBlocksOfAgents(
     .execute();
 }
 
-/** A page of one agent's blocks by age. */
+/** Reads a page of an agent's blocks by age. */
 export async function listAgentBlocks(db: Database, agentId: string, page: Page): Promise<Listed<BlockRow>> {
   const keyset = await toKeyset(db, page, 'block', 'b');
   const blocks = selectAttachedBlocks(db)
@@ -150,7 +150,7 @@ export async function listAgentBlocks(db: Database, agentId: string, page: Page)
   return { rows: keyset.inOrder(rows), is_cut };
 }
 
-/** The block that an agent holds under a label; throws `not_found`. Index: the unique (agent, label). */
+/** Reads an agent's block with a label. Throws: `not_found`. Index: the unique (agent, label). */
 export async function readAgentBlock(db: Database, agentId: string, label: string): Promise<BlockRow> {
   const block = await selectAttachedBlocks(db)
     .where('k.agent_id', '=', agentId)

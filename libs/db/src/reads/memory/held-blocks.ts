@@ -2,20 +2,18 @@ import type { BlockView, ConflictPolicy } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
 
-/** A block that holds an agent's changes in a batch under review, as it stands. */
+/** A draft: an agent's changes of a block in a batch under review. */
 export interface HeldDraft extends BlockView {
   readonly batch_id: string;
   readonly agent_id: string;
-  /** The block that it stands for; a new one stands for itself. */
+  /** The original block; the draft itself for a new block. */
   readonly stands_for: string;
   readonly kind: 'revised' | 'created' | 'detached' | 'dropped';
   readonly conflict_policy: ConflictPolicy;
   readonly writer_run_id: string | null;
 }
 
-/**
- * What agents have changed so far in batches under review. Read once the agents are locked. Index: primary keys.
- */
+/** Reads the drafts of agents in batches under review. The caller has locked the agents. Index: primary keys. */
 export async function readHeldDrafts(
   trx: Tx,
   runs: readonly { readonly batch_id: string; readonly agent_id: string }[],

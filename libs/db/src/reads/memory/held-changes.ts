@@ -4,7 +4,7 @@ import type { Database } from '../../connect.ts';
 import { UNMERGED } from '../../fragments.ts';
 import { readCutPage, type Listed } from '../cut-page.ts';
 
-/** What an agent has changed of one block in a batch under review: before and after, all its calls together. */
+/** An agent's change of a block in a batch under review: before and after all its calls. */
 export interface HeldChangeRow {
   readonly draft_id: string;
   readonly agent_id: string;
@@ -27,14 +27,14 @@ export interface HeldChangeRow {
   readonly settled_at: Date | null;
 }
 
-/** Which held changes a list shows; null does not filter. */
+/** Filters of a list of held changes; null does not filter. */
 export interface HeldChangeFilter {
   readonly state: 'held' | 'accepted' | 'rejected' | null;
   readonly agent_id: string | null;
   readonly block_id: string | null;
 }
 
-/** A page of the held changes of a batch, by the ids of the blocks that hold them. Index: `held_change_by_draft`, primary keys. */
+/** Reads a page of a batch's held changes, by draft id. Index: `held_change_by_draft`, primary keys. */
 export async function listHeldChanges(
   db: Database,
   batchId: string,

@@ -2,7 +2,7 @@ import { NightshiftError, toStorableText } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
 
-/** A label that an agent uses. */
+/** A label used by an agent. */
 export interface UsedLabel {
   readonly agent_id: string;
   readonly block_id: string;
@@ -10,8 +10,8 @@ export interface UsedLabel {
 }
 
 /**
- * All labels of every agent that has one of these blocks: where one is renamed, none of them may have the new label
- * already. Index: `agent_block_by_block`, primary key of `agent_block`.
+ * Reads all labels of every agent that has one of these blocks, since a new label must be free for each of them.
+ * Index: `agent_block_by_block`, primary key of `agent_block`.
  */
 export async function readLabelsBeside(trx: Tx, blockIds: readonly string[]): Promise<readonly UsedLabel[]> {
   const { rows } = await sql<UsedLabel>`
@@ -22,8 +22,9 @@ export async function readLabelsBeside(trx: Tx, blockIds: readonly string[]): Pr
 }
 
 /**
- * Throws `conflict` where an agent that has this block has another one of a label that it is to get. One that gets it at the same
- * time is refused by a unique constraint. Index: `agent_block_by_block`, the unique (agent, label).
+ * Checks that no agent with this block has another block with the label. A simultaneous attach is refused by a unique
+ * constraint.
+ * Throws: `conflict`. Index: `agent_block_by_block`, the unique (agent, label).
  */
 export async function assertLabelFree(trx: Tx, blockId: string, label: string): Promise<void> {
   const { rows } = await sql<{ agent_id: string }>`
@@ -34,7 +35,7 @@ export async function assertLabelFree(trx: Tx, blockId: string, label: string): 
   if (taken !== undefined) throw labelTaken(taken.agent_id, label);
 }
 
-/** An agent has one block of a label. */
+/** The error of a second block with the same label on an agent. */
 export function labelTaken(agentId: string, label: string): NightshiftError {
   return new NightshiftError(
     'conflict',

@@ -6,19 +6,19 @@ import type { Tx } from '../../connect.ts';
 export interface ShownBlock {
   readonly run_id: string;
   readonly block_id: string;
-  /** The revision that the request showed. */
+  /** The revision shown by the request. */
   readonly revision: number;
-  /** The label that the request showed; for a step that was sealed before labels were kept, the one of now. */
+  /** The label shown by the request; for steps sealed before labels were stored, the present label. */
   readonly label: string;
-  /** What that revision holds; null where the head holds the same, and says the same of it. */
+  /** The value of that revision; null when the head has the same value and description. */
   readonly value: string | null;
-  /** Beside a value: what that revision says of it. */
+  /** The description of that revision, with a value. */
   readonly description: string | null;
 }
 
 /**
- * The blocks that the requests of steps showed. Read once the blocks are locked, in a later statement, so that the heads
- * stand. A text that many steps showed is sent once. Served by the primary keys of step, block and block_revision.
+ * Reads the blocks shown by the requests of steps. The caller has locked the blocks in an earlier statement, so that heads
+ * are stable. Repeated texts are sent once. Index: primary keys of step, block and block_revision.
  */
 export async function readShownBlocks(trx: Tx, steps: readonly StepKey[]): Promise<readonly ShownBlock[]> {
   if (steps.length === 0) return [];
@@ -44,16 +44,16 @@ export async function readShownBlocks(trx: Tx, steps: readonly StepKey[]): Promi
   });
 }
 
-/** A block that a run may know from edits of its present step. */
+/** A block that a run may know from edits in its present step. */
 export interface EditedBlock {
   readonly run_id: string;
   readonly step_number: number;
   readonly block_id: string;
-  /** The revision that the run was shown; 0 where it was shown none. */
+  /** The revision shown to the run; 0 for none. */
   readonly shown: number;
 }
 
-/** A text that a run wrote itself. */
+/** A text written by the run alone. */
 export interface OwnText {
   readonly run_id: string;
   readonly block_id: string;
@@ -62,9 +62,10 @@ export interface OwnText {
 }
 
 /**
- * What runs wrote themselves into blocks since their requests showed them: the last text of each, where it is all the run's
- * doing. One that was merged holds lines that the run does not know, and so does a block that it was not shown and did not
- * make. Only for runs whose step was carried out in part before. Index: primary key of `block_revision`, from the head on.
+ * Reads the last text that each run wrote into a block since its request, if the run wrote all of it. Merged texts are left
+ * out, and so are blocks that were neither shown to the run nor created by it. Only for runs whose step was carried out in
+ * part before.
+ * Index: primary key of `block_revision`, from the head on.
  */
 export async function readOwnTexts(trx: Tx, blocks: readonly EditedBlock[]): Promise<readonly OwnText[]> {
   if (blocks.length === 0) return [];

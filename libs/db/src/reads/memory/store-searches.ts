@@ -8,18 +8,18 @@ import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
 import { UNMERGED } from '../../fragments.ts';
 
-/** The step that searches. */
+/** The searching step. */
 interface SearchingStep {
   readonly run_id: string;
   readonly step_number: number;
 }
-/** What an agent looks for in its archival memory. */
+/** A search of an agent's archival memory. */
 export type PassageSearch = ArchivalSearch &
   SearchingStep & { readonly agent_id: string; readonly batch_id: string };
-/** What a run looks for in its conversation. */
+/** A search of a run's conversation. */
 export type MessageSearch = ConversationSearch & SearchingStep & { readonly conversation_id: string };
 
-/** The time zones of agents, and the time. Index: primary key. */
+/** Reads the time zones of agents, and the time. Index: primary key. */
 export async function readTimeZones(
   trx: Tx,
   agentIds: readonly string[],
@@ -33,26 +33,26 @@ export async function readTimeZones(
   };
 }
 
-/** Any word of a query will do; the more of them, the better the rank. A word may hold an ampersand itself, but no space. */
+/** Matches any word of a query, ranked by the number of matches. A word may contain an ampersand, but no space. */
 const anyWord = sql`replace(plainto_tsquery('english', d.query)::text, ' & ', ' | ')::tsquery`;
 
 /**
- * An escaped NUL or surrogate, which `json` cannot take apart, or not alone: an odd number of backslashes stands before its
- * `u`. One expression that tells the halves of a pair from lone ones takes time that grows with the square of their number.
+ * An escaped NUL or surrogate, which `json` cannot parse, or not alone: an odd number of backslashes precedes its `u`. A
+ * single expression that finds only lone surrogates takes quadratic time.
  */
 const UNREADABLE = String.raw`(?<!\\)((?:\\\\)*)\\u(?:0000|d[89a-f][0-9a-f]{2})`;
 const REPLACEMENT = String.raw`\1\\ufffd`;
 
-/** The content of a message that is stored wrapped (ADR 0003), with U+FFFD for each of these. */
+/** The content of a message stored wrapped (ADR 0003), with U+FFFD for unreadable escapes. */
 const unwrapped = sql`regexp_replace(l.content #>> '{}', ${UNREADABLE}, ${REPLACEMENT}, 'gi')::json`;
 
 /**
- * Searches of one statement. One over 20,000 passages takes a tenth of a second to a third, and one of a long conversation
- * as long: as many as a chunk may hold would together take longer than a statement may.
+ * Maximum searches of one statement: a search of 20,000 passages or of a long conversation takes a tenth to a third of a
+ * second, and a chunk of searches together would exceed the statement timeout.
  */
 const SEARCHES_MAX = 25;
 
-/** What each of the searches finds, in the order given. */
+/** Searches in portions and returns the hits of each search, in the given order. */
 async function inPortions<S, H>(
   searches: readonly S[],
   search: (portion: readonly S[]) => Promise<readonly (readonly H[])[]>,
@@ -64,10 +64,11 @@ async function inPortions<S, H>(
 }
 
 /**
- * Passages that fit searches and that another step has kept, best first, for each search in the order given. A search
- * without a word that counts finds the latest. Each reaches all passages of its agent, however many: ranks are those of
- * `ts_rank`, whose time grows with the words of a query and not, as that of `ts_rank_cd`, with how often a passage has any
- * of them times how many there are. One statement for every so many searches. Index: `passage_by_agent`.
+ * Searches passages stored by other steps and returns the best hits of each search, in the given order. A search without a
+ * significant word returns the latest passages.
+ * Each search reads all passages of its agent. It ranks by `ts_rank`, whose time grows with the words of the query; that of
+ * `ts_rank_cd` grows with the product of matches and words.
+ * Index: `passage_by_agent`; one statement per portion.
  */
 export function searchPassages(
   trx: Tx,
@@ -104,20 +105,21 @@ async function searchSomePassages(
 }
 
 /*
- * How far a search of a conversation reaches. A conversation that is as old as its agent must not hold up the results that
- * are applied with the search, and Postgres refuses a text with more different words than 1 MB.
+ * Limits of a search in a conversation. An old conversation must not delay the results that are applied with the search,
+ * and Postgres refuses a text with more than 1 MB of distinct words.
  */
-/** The latest messages of those asked for, */
+/** The latest messages searched. */
 const MESSAGES_MAX = 2_000;
-/** as many of them as take up no more than this in the table, where they are compressed, */
+/** Maximum compressed size of the searched messages in the table. Unit: bytes. */
 const STORED_BYTES_MAX = 2_000_000;
-/** and what each begins with, which is what is found of it, too. */
+/** Maximum characters searched and returned per message, from its beginning. */
 const CHARS_MAX = 100_000;
 
 /**
- * Messages of conversations that fit searches, best first or, without a query, latest first. The latest messages are
- * searched, without what tools said, what was thought and what the step itself has said, and from before a reset nothing is.
- * Ranks and statements are as of passages. Index: primary keys of `message` and `conversation`.
+ * Searches messages of conversations and returns the best hits first, or the latest without a query. Searched are the
+ * latest messages since the last reset, without tool results, thoughts and the step's own messages. Ranks and statements
+ * are as in {@link searchPassages}.
+ * Index: primary keys of `message` and `conversation`.
  */
 export function searchMessages(
   trx: Tx,
@@ -131,7 +133,7 @@ async function searchSomeMessages(
   searches: readonly MessageSearch[],
 ): Promise<readonly (readonly ConversationHit[])[]> {
   const payload = searches.map((search, place) => ({ place, ...search }));
-  // UNMERGED keeps the planner from putting the words of a text in twice, for the match and for the rank.
+  // UNMERGED keeps the planner from computing a text's words twice, for the match and for the rank.
   const { rows } = await sql<ConversationHit & { place: number }>`
     select d.place, m.role, m.content, m.created_at, m.rank
       from (select x.*, ${anyWord} as words from json_to_recordset(${JSON.stringify(payload)}::json) as d(

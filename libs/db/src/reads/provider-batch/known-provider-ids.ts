@@ -2,8 +2,8 @@ import { sql } from 'kysely';
 import type { Database } from '../../connect.ts';
 
 /**
- * Those of the given provider ids that a row of ours names as its own, or that turned out not to be `seekerId`'s. What is
- * not one row's may well be another's.
+ * Reads which provider ids belong to a row, or were proved not to belong to `seekerId`; another row may still own the
+ * latter.
  */
 export async function readKnownProviderIds(
   db: Database,

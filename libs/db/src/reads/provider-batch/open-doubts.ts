@@ -1,19 +1,20 @@
 import { sql } from 'kysely';
 import type { Database } from '../../connect.ts';
 
-/** A submission of which it is not certain which batch of the provider is its own. */
+/** A submission whose upstream batch is uncertain. */
 export interface OpenDoubt {
   readonly provider_batch_id: string;
   readonly request_count: number;
-  /** When it was sent: in the provider's time where that was measured, else in the database's. */
+  /** Time of the send, by the provider's clock if measured, else by the database's. */
   readonly sent_at: Date;
-  /** `sending`: on its way, or its sender is gone. `adopted`: taken from a list, and no line has proven it yet. */
+  /** `sending`: in flight, or its sender has crashed. `adopted`: found in a list and not proven by a line yet. */
   readonly stage: 'sending' | 'unknown' | 'adopted';
 }
 
 /**
- * Every submission that is in doubt now; what was adopted is proven once a step of it has left `sealed`. As many rows as there
- * are live provider batches; served by provider_batch_due, and by step_by_provider_batch for what was adopted.
+ * Reads every submission in doubt; an adopted batch is proven once one of its steps has left `sealed`. At most one row per
+ * live provider batch.
+ * Index: `provider_batch_due`, and `step_by_provider_batch` for adopted batches.
  */
 export async function readOpenDoubts(db: Database): Promise<readonly OpenDoubt[]> {
   const { rows } = await sql<OpenDoubt>`

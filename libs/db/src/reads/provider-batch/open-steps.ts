@@ -1,7 +1,7 @@
 import type { StepKey } from '@nightshift/agent-core';
 import type { Database } from '../../connect.ts';
 
-/** The first `limit` steps of a provider batch that have no answer yet. Served by step_by_provider_batch. */
+/** Reads the first `limit` steps of a provider batch without an answer. Index: `step_by_provider_batch`. */
 export async function readOpenSteps(
   db: Database,
   providerBatchId: string,

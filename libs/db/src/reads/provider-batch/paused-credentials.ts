@@ -2,17 +2,17 @@ import { ACCOUNT_TROUBLE, PAUSE_REASONS } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Database } from '../../connect.ts';
 
-/** Credentials that rest or are halted, and why. `paused_until` is null for one that is halted until somebody acts. */
+/** A paused or halted credential. `paused_until` is null for a halt, which lasts until an operator resumes it. */
 export interface PausedCredential {
   readonly name: string;
   readonly reason: string;
   readonly paused_until: Date | null;
 }
 
-/** How the reason of a halt begins. */
+/** Prefix of the reason of a halt. */
 export const HALT = 'halted by the audit: ';
 
-/** Every cause of a pause, for metrics: few words, and none that the provider wrote. */
+/** Every cause of a pause, for metrics: few words, and none from the provider. */
 export const PAUSE_CAUSES = [
   ...(Object.keys(PAUSE_REASONS) as (keyof typeof PAUSE_REASONS)[]),
   'account',
@@ -21,7 +21,7 @@ export const PAUSE_CAUSES = [
 ] as const;
 export type PauseCause = (typeof PAUSE_CAUSES)[number];
 
-/** The cause that a reason tells of; `other` for words that this release does not write. */
+/** Returns the cause of a reason; `other` for reasons of other releases. */
 export function pauseCauseOf(reason: string): PauseCause {
   if (reason.startsWith(HALT)) return 'halted';
   if (reason.startsWith(ACCOUNT_TROUBLE)) return 'account';

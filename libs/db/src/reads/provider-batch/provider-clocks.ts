@@ -2,14 +2,14 @@ import type { ClockOffset } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Database } from '../../connect.ts';
 
-/** How far the clock of a credential's provider is ahead of the database's, as it was measured last. */
+/** The last measured offset of a provider's clock from the database's. */
 export interface MeasuredClock extends ClockOffset {
   readonly name: string;
   readonly measured_at: Date;
   readonly age_ms: number;
 }
 
-/** The measured clocks, by credential. A credential whose provider never said its time is left out. */
+/** Reads the measured clocks by credential. A credential whose provider sends no time is left out. */
 export async function readProviderClocks(db: Database): Promise<readonly MeasuredClock[]> {
   const { rows } = await sql<MeasuredClock>`
     select name, clock_offset_ms as offset_ms, clock_uncertainty_ms as uncertainty_ms, clock_measured_at as measured_at,

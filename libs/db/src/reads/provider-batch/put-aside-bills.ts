@@ -3,8 +3,8 @@ import { sql } from 'kysely';
 import type { Database } from '../../connect.ts';
 
 /**
- * Reads what lines of a provider batch that were put aside say of their cost, by their custom ids. Of several lines of one id
- * the first counts. Index: primary key of result_line.
+ * Reads the costs in a provider batch's quarantined lines, by custom id; of several lines of an id the first counts. Index:
+ * primary key of result_line.
  */
 export async function readPutAsideBills(
   db: Database,

@@ -1,7 +1,7 @@
 import type { TokenCalibration } from '@nightshift/agent-core';
 import type { Database } from '../../connect.ts';
 
-/** What a token of each model measures, by the provider's names; a model without answers so far is missing. */
+/** Reads the bytes per token of each model, by the provider's name; a model without answers is left out. */
 export async function readTokenCalibrations(db: Database): Promise<ReadonlyMap<string, TokenCalibration>> {
   const rows = await db
     .selectFrom('token_calibration')

@@ -3,10 +3,10 @@ import type { Database } from '../../connect.ts';
 import { UNMERGED } from '../../fragments.ts';
 
 /**
- * True when a provider batch that was not sent holds a step that must not be: of a batch that no longer runs (paused,
- * being cancelled), of a run past its deadline, or one that has ended already because its request cannot be built. All its
- * runs are looked at only where some batch is halted, or some deadline has passed. Served by step_by_provider_batch,
- * batch_open, run_by_deadline and the primary keys.
+ * True when an unsent provider batch holds an unsendable step: of a batch that no longer runs (paused, being cancelled), of
+ * a run past its deadline, or ended already because its request cannot be built.
+ * Its runs are read only if some batch is halted or some deadline has passed.
+ * Index: `step_by_provider_batch`, `batch_open`, `run_by_deadline`, primary keys.
  */
 export async function readUnsendableSteps(db: Database, providerBatchId: string): Promise<boolean> {
   const { rows } = await sql<{ unsendable: boolean }>`

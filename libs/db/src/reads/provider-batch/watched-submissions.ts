@@ -8,11 +8,11 @@ export interface WatchedSubmission {
   readonly provider_batch_id: string;
   readonly credential: string;
   readonly request_count: number;
-  /** When it was sent: in the provider's time where that was measured, else in the database's. */
+  /** Time of the send, by the provider's clock if measured, else by the database's. */
   readonly sent_at: Date;
 }
 
-/** The submissions that are watched, oldest first. Served by doubted_submission_watched. */
+/** Reads the watched submissions, oldest first. Index: `doubted_submission_watched`. */
 export async function readWatchedSubmissions(db: Database): Promise<readonly WatchedSubmission[]> {
   return db
     .selectFrom('doubted_submission as d')

@@ -3,14 +3,14 @@ import { sql } from 'kysely';
 import type { Database } from '../../connect.ts';
 import { uuidArray } from '../../uuid-array.ts';
 
-/** A run whose calls are open: its answer, as stored, and the rows of its calls. */
+/** A run with open calls: its answer as stored, and the rows of its calls. */
 export interface ActingRun {
   readonly run_id: string;
   readonly agent_id: string;
   readonly definition_id: string;
   readonly batch_state: BatchState;
   readonly step_number: number;
-  /** As it was before the answer. */
+  /** Before the answer. */
   readonly trail: Trail | null;
   /** The stored content of the message with the calls. */
   readonly content: string;
@@ -22,7 +22,7 @@ export interface ActingRun {
   }[];
 }
 
-/** Those of the given runs that are `acting`, in id order. Served by primary keys. */
+/** Reads the given runs that are `acting`, in id order. Index: primary keys. */
 export async function readActingRuns(db: Database, runIds: readonly string[]): Promise<readonly ActingRun[]> {
   const { rows } = await sql<ActingRun>`
     select r.id as run_id, r.agent_id, r.definition_id,

@@ -4,7 +4,7 @@ import type { Database } from '../../connect.ts';
 import { UNMERGED } from '../../fragments.ts';
 import { uuidArray } from '../../uuid-array.ts';
 
-/** A run of a capped batch whose step was sealed, before anything is reserved for it. */
+/** A run of a capped batch whose step is sealed but has no reservation yet. */
 export interface AskingRow {
   readonly run_id: string;
   readonly batch_id: string;
@@ -13,13 +13,13 @@ export interface AskingRow {
   /** Handle. */
   readonly model: string;
   readonly context_window_limit: number;
-  /** The run's own caps, and what its answers came to so far: nothing where it has no cap. */
+  /** The run's own caps, and the usage of its answers; no usage without a cap. */
   readonly cap: Cap;
   readonly spent_nanousd: number;
   readonly spent_output_tokens: number;
 }
 
-/** The runs of the given batches in a provider batch, by ordinal. Served by step_by_provider_batch. */
+/** Reads the runs of the given batches in a provider batch, by ordinal. Index: `step_by_provider_batch`. */
 export async function readAskingRuns(
   db: Database,
   providerBatchId: string,

@@ -2,7 +2,7 @@ import type { Trail } from '@nightshift/agent-core';
 import { sql, type NotNull } from 'kysely';
 import type { Database } from '../../connect.ts';
 
-/** A call that awaits the caller, or did, with what its arguments can be worked out from. */
+/** A call that awaits or awaited the caller, with the sources of its arguments. */
 export interface AwaitedCallRow {
   readonly step_number: number;
   readonly call_index: number;
@@ -13,18 +13,18 @@ export interface AwaitedCallRow {
   readonly answer_sha256: string | null;
 }
 
-/** What the calls of a run were planned from: its definition, its trail, and its answer as stored. */
+/** The sources of a run's call plans: its definition, its trail, and its answer as stored. */
 export interface AwaitingRun {
   readonly definition_id: string;
   readonly step_number: number;
   readonly trail: Trail | null;
   /** The stored content of the run's last message. */
   readonly content: string;
-  /** Calls that the caller has not answered yet. */
+  /** Calls without the caller's answer. */
   readonly open_tool_use_ids: readonly string[];
 }
 
-/** All calls of a run that await the caller or did, in order. Index: primary key. */
+/** Reads all calls of a run that await or awaited the caller, in order. Index: primary key. */
 export async function readAwaitedCalls(db: Database, runId: string): Promise<readonly AwaitedCallRow[]> {
   return db
     .selectFrom('tool_call')
@@ -37,7 +37,7 @@ export async function readAwaitedCalls(db: Database, runId: string): Promise<rea
     .execute();
 }
 
-/** Those of the runs that are in `requires_action`, by id. Index: primary keys. */
+/** Reads the runs in `requires_action` among the given runs, by id. Index: primary keys. */
 export async function readAwaitingRuns(
   db: Database,
   runIds: readonly string[],

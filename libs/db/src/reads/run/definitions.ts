@@ -7,7 +7,7 @@ const columns = [
   ...(['result_format', 'context_window_limit', 'compaction'] as const),
 ] as const;
 
-/** Definitions by id. They never change, so callers may keep them. */
+/** Reads definitions by id. They never change, so callers may cache them. */
 export async function readDefinitions(db: Database, ids: readonly string[]): Promise<readonly Definition[]> {
   if (ids.length === 0) return [];
   return db.selectFrom('definition').select(columns).where('id', '=', anyUuid(ids)).execute();

@@ -4,13 +4,13 @@ import type { Database } from '../../connect.ts';
 import { readCutPage, type Listed } from '../cut-page.ts';
 import { readDirection, type Page } from '../keyset.ts';
 
-/** A message as it is stored, with the step attempt that wrote it. */
+/** A message as stored, with the step attempt that wrote it. */
 export interface MessageRow {
   readonly conversation_id: string;
   readonly seq: number;
   readonly run_id: string | null;
   readonly step_number: number | null;
-  /** The attempt that was applied, and the provider's name of its model; null for messages of no step. */
+  /** The applied attempt, and the provider's name of its model; null for messages without a step. */
   readonly attempt: number | null;
   readonly model: string | null;
   readonly role: 'user' | 'assistant' | 'system';
@@ -20,13 +20,13 @@ export interface MessageRow {
   readonly created_at: Date;
 }
 
-/** A message of a batch, with the agent whose run it belongs to and the caller's name for that run. */
+/** A message of a batch, with the agent and custom id of its run. */
 export interface BatchMessageRow extends MessageRow {
   readonly agent_id: string;
   readonly custom_id: string | null;
 }
 
-/** What messages of a batch a list shows; null does not filter. */
+/** Filters of a list of a batch's messages; null does not filter. */
 export interface BatchMessageFilter {
   readonly agent_id: string | null;
   readonly custom_id: string | null;
@@ -40,17 +40,17 @@ const columns = sql`m.conversation_id, m.seq, m.run_id, m.step_number, s.attempt
   m.name, m.created_at`;
 const step = sql`step s on s.run_id = m.run_id and s.number = m.step_number and s.applied_at is not null`;
 
-/** Which messages of a conversation are wanted. They come in chronological order, however they are cut. */
+/** The requested messages of a conversation, always returned in chronological order. */
 export interface MessageRange {
   readonly limit: number;
-  /** Message numbers that bound the range, themselves outside it. */
+  /** Exclusive bounds of the message numbers. */
   readonly above: number | null;
   readonly below: number | null;
-  /** The end of the range at which `limit` counts. */
+  /** The end of the range from which `limit` counts. */
   readonly from: 'oldest' | 'newest';
 }
 
-/** Messages of a conversation, chronological. Index: primary key. */
+/** Reads messages of a conversation in chronological order. Index: primary key. */
 export async function listConversationMessages(
   db: Database,
   conversationId: string,
@@ -70,7 +70,7 @@ export async function listConversationMessages(
   return { rows: range.from === 'oldest' ? messages : messages.reverse(), is_cut };
 }
 
-/** From which message on requests show a conversation, the last one before its latest reset, and its last one; 0 for none. */
+/** The first message that requests show, the last before the latest reset, and the last of a conversation; 0 for none. */
 export interface ContextSeqs {
   readonly from_seq: number;
   readonly reset_seq: number;
@@ -82,7 +82,7 @@ export async function readContextSeqs(db: Database, conversationId: string): Pro
   return seqs.get(conversationId) ?? { from_seq: 0, reset_seq: 0, last_seq: 0 };
 }
 
-/** Those of each conversation that there is. Index: primary keys, two look-ups for each. */
+/** Reads these numbers for each existing conversation. Index: primary keys, two look-ups per conversation. */
 export async function readContextSeqsOf(
   db: Database,
   conversationIds: readonly string[],
@@ -96,8 +96,8 @@ export async function readContextSeqsOf(
 }
 
 /**
- * A page of all messages of a batch, its inputs too: by the place of their run in the batch, then as they were written. Index:
- * the unique (batch, ordinal), then the primary key of `message`; nothing is sorted but the messages of one run.
+ * Reads a page of a batch's messages, inputs included, by their run's place in the batch, then in writing order.
+ * Index: the unique (batch, ordinal), then the primary key of `message`; only messages of one run are sorted.
  */
 export async function listBatchMessages(
   db: Database,
@@ -129,7 +129,7 @@ export async function listBatchMessages(
   return { rows: reads === page.order ? messages : messages.reverse(), is_cut };
 }
 
-/** Messages beyond (`up`: above) the cursor; no condition for one that is not of this batch. */
+/** The messages beyond (`up`: above) the cursor; no condition for a cursor of another batch. */
 async function toCursorCondition(
   db: Database,
   batchId: string,
@@ -144,7 +144,7 @@ async function toCursorCondition(
   `.execute(db);
   const [run] = rows;
   if (run === undefined) return [];
-  // The first condition is what the index of runs can use; the second is exact.
+  // The first condition can use the index of runs; the second is exact.
   return up
     ? [
         sql`r.ordinal >= ${run.ordinal}`,
@@ -156,7 +156,7 @@ async function toCursorCondition(
       ];
 }
 
-/** Content that was wrapped to be storable is text; see `toStorable`. */
+/** Parses wrapped content, which is stored as text; see `toStorable`. */
 function unwrap<Row extends MessageRow>(row: Stored<Row>): Row {
   const { content } = row;
   const blocks = typeof content === 'string' ? (JSON.parse(content) as readonly ContentBlock[]) : content;
@@ -164,8 +164,8 @@ function unwrap<Row extends MessageRow>(row: Stored<Row>): Row {
 }
 
 /**
- * Names of the tools whose results these messages hold, by tool use id: results do not name them, and the calls may be on
- * another page. Index: the primary key of `tool_call`.
+ * Reads the names of the tools whose results are in these messages, by tool use id: results do not name them, and the calls
+ * may be on another page. Index: primary key of `tool_call`.
  */
 export async function readToolNames(
   db: Database,

@@ -1,9 +1,9 @@
 import { sql, type RawBuilder } from 'kysely';
 
-/** What models write at most, by the names that the price table has. */
+/** Maximum output tokens of models, by their names in the price table. */
 export type OutputMaxima = readonly { readonly model: string; readonly output_tokens_max: number }[];
 
-/** What the model of a definition `d` writes at most, looked up as its price is: by its name, then without its date. */
+/** Selects the maximum output of a definition `d`'s model, looked up like its price: by name, then without its date. */
 export function outputMaxOf(maxima: OutputMaxima): RawBuilder<number | null> {
   const most = JSON.stringify(
     Object.fromEntries(maxima.map(({ model, output_tokens_max }) => [model, output_tokens_max])),

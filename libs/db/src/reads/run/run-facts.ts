@@ -3,22 +3,22 @@ import { sql } from 'kysely';
 import type { Database } from '../../connect.ts';
 import { uuidArray } from '../../uuid-array.ts';
 
-/** What a conversation adds to a request that shows it. */
+/** The size of a conversation in a request that shows it. */
 export interface ConversationSize {
   readonly messages: number;
-  /** Bytes of the messages as JSON, without the commas between them. */
+  /** Bytes of the messages as JSON, without separating commas. */
   readonly bytes: number;
-  /** Pictures in them, and bytes of those that are sent along. */
+  /** Number of images, and the bytes of inline images. */
   readonly images: number;
   readonly image_bytes: number;
-  /** Documents in them. */
+  /** Number of documents. */
   readonly documents: number;
-  /** What stands for messages that are no longer shown, and how many those are; null for none. */
+  /** The summary of messages no longer shown, and their number; null for none. */
   readonly summary: string | null;
   readonly hidden: number | null;
 }
 
-/** Sizes of conversations as the next request would show them. Index: the primary keys of `conversation` and `message`. */
+/** Reads the sizes of conversations in the next request. Index: primary keys of `conversation` and `message`. */
 export async function readConversationSizes(
   db: Database,
   conversationIds: readonly string[],
@@ -44,16 +44,16 @@ export async function readConversationSizes(
   return new Map(rows.map((row) => [row.id, row]));
 }
 
-/** What earlier runs of an agent took on average. */
+/** Averages over earlier runs of an agent. */
 export interface RunHistory {
   readonly steps: number;
   readonly output_tokens_per_step: number;
 }
 
-/** Runs of an agent that are looked at, the latest. */
+/** Maximum runs per agent in the averages: the latest. */
 const RUNS_OF_AGENT = 5;
 
-/** Averages of the latest ended runs of agents; an agent without any is left out. Index: `run_by_agent`, then `step`'s key. */
+/** Averages the latest ended runs of agents, without agents that have none. Index: `run_by_agent`, then `step`'s key. */
 export async function readRunHistory(
   db: Database,
   agentIds: readonly string[],
@@ -75,20 +75,21 @@ export async function readRunHistory(
   return new Map(rows.map((row) => [row.agent_id, row]));
 }
 
-/** How the last run of an agent has ended. */
+/** The end of an agent's last run. */
 export interface LastRun {
   readonly stop_reason: StopReason;
-  /** Null for one that ended before it started. */
+  /** Null for a run that ended before it started. */
   readonly started_at: Date | null;
   readonly ended_at: Date;
 }
 
-/** Runs of an agent among which one that has ended is looked for, the latest. */
+/** Maximum runs per agent searched for an ended run: the latest. */
 const LATEST_RUNS = 100;
 
 /**
- * Of each agent the latest run, by when it was accepted, that has ended. An agent without one is left out, and so is one whose
- * 100 latest runs are all open: a list of agents must not wait for how many there are. Index: `run_by_agent`.
+ * Reads each agent's latest ended run, by accept time. Agents without an ended run among their 100 latest are left out,
+ * because a list of agents must not depend on the number of runs.
+ * Index: `run_by_agent`.
  */
 export async function readLastRuns(
   db: Database,

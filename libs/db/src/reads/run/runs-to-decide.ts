@@ -3,13 +3,13 @@ import { sql, type RawBuilder } from 'kysely';
 import type { Database } from '../../connect.ts';
 import { uuidArray } from '../../uuid-array.ts';
 
-/** A run as the worker decides about it: what the core asks for, and whose it is. */
+/** A run with the facts for the core, its batch and its project. */
 export interface RunToDecide extends RunFacts {
   readonly project_id: string;
   readonly batch_id: string;
-  /** Whether its changes of memory are in force at once, or held. */
+  /** Whether its memory changes take effect at once, or are held. */
   readonly batch_apply: 'auto' | 'review';
-  /** Whether its batch, or a run of it, has a cap. */
+  /** Whether its batch, or a run of the batch, has a cap. */
   readonly budgeted: boolean;
   readonly agent_id: string;
   readonly conversation_id: string;
@@ -18,8 +18,9 @@ export interface RunToDecide extends RunFacts {
 }
 
 /**
- * Reads runs with the state of their batch and locks nothing. Whoever decides by what it says commits on the condition that
- * it still stands: the statements of `commitDecisions` name the states that they start from. In id order; served by primary keys.
+ * Reads runs with the state of their batch, in id order, without locks. Decisions about them are committed only if the
+ * state is unchanged: the statements of `commitDecisions` name the expected states.
+ * Index: primary keys.
  */
 export async function readRunsToDecide(
   db: Database,
@@ -29,7 +30,7 @@ export async function readRunsToDecide(
   return new Map(rows.map((row) => [row.id, row]));
 }
 
-/** The states that batches are in. Served by the primary key. */
+/** Reads the states of batches. Index: primary key. */
 export async function readBatchStates(
   db: Database,
   batchIds: readonly string[],
@@ -40,7 +41,7 @@ export async function readBatchStates(
   return new Map(rows.map(({ id, state }) => [id, state]));
 }
 
-/** Runs as {@link RunToDecide}, without an order. */
+/** Selects runs as {@link RunToDecide}, unordered. */
 export function selectRuns(runIds: readonly string[]): RawBuilder<RunToDecide> {
   return sql`
     select r.id, r.project_id, r.batch_id, b.state as batch_state, b.apply as batch_apply, b.budgeted, r.agent_id, r.conversation_id, r.definition_id,

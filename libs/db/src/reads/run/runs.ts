@@ -13,7 +13,7 @@ import { readCutPage, type Listed } from '../cut-page.ts';
 import { uuidArray } from '../../uuid-array.ts';
 import { readDirection, toKeyset, type Keyset, type Page } from '../keyset.ts';
 
-/** A run as it is stored. */
+/** A run as stored. */
 export interface RunRow {
   readonly id: string;
   readonly batch_id: string;
@@ -24,7 +24,7 @@ export interface RunRow {
   readonly state: RunState;
   readonly stop_reason: StopReason | null;
   readonly error: JsonObject | null;
-  /** What it came to; null for nothing. */
+  /** Its result; null for none. */
   readonly result: Json;
   readonly max_steps: number;
   readonly deadline_at: Date | null;
@@ -37,11 +37,11 @@ export interface RunRow {
   readonly ended_at: Date | null;
   readonly max_cost_nanousd: number | null;
   readonly max_output_tokens: number | null;
-  /** The run that holds the conversation it is queued for; null where the conversation is free, and in every other state. */
+  /** The run that holds the conversation it is queued for; null if the conversation is free or the run is not queued. */
   readonly waits_for_run_id: string | null;
 }
 
-/** What runs a list shows; null does not filter, an empty list lets none through. */
+/** Filters of a list of runs; null does not filter, an empty list matches none. */
 export interface RunFilter {
   readonly batch_id: string | null;
   readonly custom_id: string | null;
@@ -68,7 +68,7 @@ const columns = sql.join(COLUMNS.map((name) => sql.ref(name)));
 const holder = sql<string | null>`case when r.state = 'queued'
   then (select c.run_id from conversation c where c.id = r.conversation_id) end`.as('waits_for_run_id');
 
-/** One run; throws `not_found`. Index: primary keys. */
+/** Reads one run. Throws: `not_found`. Index: primary keys. */
 export async function readRun(db: Database, projectId: string, runId: string): Promise<RunRow> {
   const run = await db
     .selectFrom('run as r')
@@ -82,10 +82,10 @@ export async function readRun(db: Database, projectId: string, runId: string): P
 }
 
 /**
- * A page of runs by age; those of one batch by their place in it, which is the same order. One that awaits the caller takes
- * the room of the message that it is answered from too. Index: `run_by_age`, `run_by_agent`, or the unique (batch, ordinal);
- * for each queued one of the page the primary key of `conversation`. Where runs that have not ended are wanted, of
- * `run_by_age` and `run_by_agent` only what is as old as an open batch.
+ * Reads a page of runs by age; runs of one batch by their place in it, which is the same order. A run that awaits its
+ * caller also counts the message with its calls towards the page size.
+ * Index: `run_by_age`, `run_by_agent`, or the unique (batch, ordinal); the primary key of `conversation` per queued run of
+ * the page. A filter for open runs reads only runs as old as an open batch.
  */
 export async function listRuns(
   db: Database,
@@ -101,7 +101,8 @@ export async function listRuns(
   const runs = sql`select ${columns} from run r where ${toConditions(projectId, filter)} and ${keyset.where}`;
   const inPage = sql`order by ${keyset.orderBy} limit ${page.limit}`;
   const direction = readDirection(page) === 'asc' ? sql`asc` : sql`desc`;
-  // Of a range, even of one moment, the planner expects so little that it does not scan the table for it, whatever was counted.
+  // For a range, even of one moment, the planner expects so few rows that it never scans the table, whatever the
+  // statistics.
   const pageOfRuns =
     ages === null
       ? sql`${runs} ${inPage}`
@@ -112,7 +113,7 @@ export async function listRuns(
   `;
   const { rows, is_cut } = await readCutPage<RunRow>(
     db,
-    // Outside of the limit, so that the look-ups have no say in how the page is found.
+    // Outside the limit, so that these look-ups do not influence the plan of the page.
     sql`select r.*, ${holder} from (${pageOfRuns}) r`,
     sql`octet_length(concat(p.result, p.error)) + case when p.state = 'requires_action' then coalesce((
       select octet_length(m.content::text) from message m
@@ -122,9 +123,10 @@ export async function listRuns(
 }
 
 /**
- * The moments at which all runs that are wanted were accepted, each with its batch: where an end is not wanted, those of the
- * batches that are open, and of them, for runs that await the caller, those whose counts say that some do. Null where any
- * moment may be one, and for runs of a batch. Index: `batch_due` and `batch_not_due`.
+ * Creation times of the batches to scan, each with its batch: open batches for a filter without ended runs, and among them,
+ * for runs that await the caller, only batches whose counts show such runs. Null when any time is possible, and for runs of
+ * one batch.
+ * Index: `batch_due`, `batch_not_due`.
  */
 function openAges(
   projectId: string,
@@ -144,7 +146,7 @@ function openAges(
 
 function toConditions(projectId: string, filter: RunFilter): RawBuilder<unknown> {
   const conditions = [
-    toOwners(projectId, filter.agent_ids),
+    ownerCondition(projectId, filter.agent_ids),
     ...(filter.batch_id === null ? [] : [sql`r.batch_id = ${filter.batch_id}`]),
     ...(filter.custom_id === null ? [] : [sql`r.custom_id = ${toStorableText(filter.custom_id)}`]),
     ...(filter.states === null ? [] : [sql`r.state = any(${[...filter.states]}::text[])`]),
@@ -154,10 +156,10 @@ function toConditions(projectId: string, filter: RunFilter): RawBuilder<unknown>
 }
 
 /**
- * Whose runs. Those of one agent are in order in `run_by_agent`: the planner is not to look for them among all of the project,
- * of which most are others'.
+ * The condition on the owner. An agent's runs are ordered in `run_by_agent`; without the project the planner cannot search
+ * all its runs instead.
  */
-function toOwners(projectId: string, agentIds: readonly string[] | null): RawBuilder<unknown> {
+function ownerCondition(projectId: string, agentIds: readonly string[] | null): RawBuilder<unknown> {
   const isOurs = sql`r.project_id = ${projectId}`;
   if (agentIds === null) return isOurs;
   const [agentId, ...others] = agentIds;
@@ -188,21 +190,21 @@ async function toOrdinalKeyset(db: Database, page: Page, batchId: string): Promi
   };
 }
 
-/** Steps, calls, tokens and cost of a run or of all runs of a batch, all paid attempts together. */
+/** Steps, calls, tokens and cost of a run or batch, all paid attempts included. */
 export interface Usage {
   readonly steps: number;
   readonly tool_calls: number;
   readonly failed_tool_calls: number;
-  /** Tokens read without a cache. */
+  /** Uncached tokens read. */
   readonly input_tokens: number;
   readonly output_tokens: number;
   readonly cache_write_tokens: number;
   readonly cache_read_tokens: number;
-  /** Billionths of a US dollar; null once an answer came whose model has no price. */
+  /** Billionths of a US dollar; null once a model without a price has answered. */
   readonly cost_nanousd: number | null;
 }
 
-/** Reads what runs have used so far. Index: the primary keys of `step` and `tool_call`. */
+/** Reads the usage of runs so far. Index: primary keys of `step` and `tool_call`. */
 export async function readRunUsages(
   db: Database,
   runIds: readonly string[],

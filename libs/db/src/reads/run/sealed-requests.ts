@@ -4,45 +4,46 @@ import type { Database } from '../../connect.ts';
 import { UNMERGED } from '../../fragments.ts';
 import { showsTheSame } from './stale-prefixes.ts';
 
-/** What one request is encoded from. */
+/** The sources of one encoded request. */
 export interface SealedRequest {
   readonly ordinal: number;
   readonly run_id: string;
   readonly number: number;
   readonly attempt: number;
   readonly batch_id: string;
-  /** As asked for, as many as the window leaves, or a summary's own. */
+  /** Requested tokens, limited by the window, or a summary's own. */
   readonly max_tokens: number;
-  /** Times that these were doubled. */
+  /** Number of doublings of those tokens. */
   readonly token_boost: number;
-  /** What its answer may take of the cap of its batch; null where there is none, and before it is reserved. */
+  /** Its reservation under the batch's cap; null without a cap, and before the reservation. */
   readonly reserved_output_tokens: number | null;
   readonly definition_id: string;
-  /** JSON of what the run has done so far, a `Trail`, which few requests need; it stands still while the step is sealed. */
+  /** JSON of the run's `Trail`, which few requests need; constant while the step is sealed. */
   readonly trail_json: string | null;
-  /** Messages that it may show at most. */
+  /** Maximum messages shown. */
   readonly messages_max: number;
-  /** It asks for a summary of the messages. */
+  /** It requests a summary of the messages. */
   readonly is_summary: boolean;
-  /** What stands for messages before these, and how many those are; null for none. */
+  /** The summary of earlier messages, and their number; null for none. */
   readonly summary: string | null;
   readonly hidden: number | null;
-  /** JSON text of the messages array, stored contents spliced in untouched. */
+  /** JSON text of the messages array, with verbatim stored contents. */
   readonly messages_json: string;
-  /** Whether there are system messages among them. */
+  /** Whether it contains system messages. */
   readonly has_system: boolean;
-  /** Null, both, where there are none: an empty array costs more to read. */
+  /** Null for none, like the revisions: an empty array costs more to read. */
   readonly block_ids: readonly string[] | null;
   readonly block_revisions: readonly number[] | null;
-  /** Null, too, for a request that was sealed before labels were kept with it. */
+  /** Also null for a request sealed before labels were stored. */
   readonly block_labels: readonly string[] | null;
-  /** What it says of messages and passages that it does not show; null for nothing. */
+  /** Counts of messages and passages outside the request; null for none. */
   readonly metadata: MemoryMetadata | null;
 }
 
 /**
- * The requests of a provider batch with ordinals in [from, to), in order: what was fixed when they were sealed, so the
- * same rows give the same bytes at any time. Served by step_by_provider_batch and the primary keys of message and conversation.
+ * Reads the requests of a provider batch with ordinals in [from, to), in order. All their sources were fixed at the
+ * sealing, so equal rows always give equal bytes.
+ * Index: `step_by_provider_batch`, primary keys of message and conversation.
  */
 export async function readSealedRequests(
   db: Database,
@@ -56,11 +57,11 @@ export async function readSealedRequests(
            nullif(s.block_ids, '{}') as block_ids, nullif(s.block_revisions, '{}') as block_revisions, s.block_labels,
            case when s.passages is not null then json_build_object(
              'agent_id', r.agent_id, 'messages', (
-                -- Its run holds the conversation: no reset comes before the request is built again.
+                -- Its run holds the conversation, so no reset comes before the request is rebuilt.
                 select greatest(0, s.context_from_seq - 1 - c.reset_seq) from conversation c where c.id = r.conversation_id),
              'passages', s.passages, 'tags', s.passage_tags,
              'compiled_at', extract(epoch from date_trunc('second', coalesce((
-                -- Of the first answer since the last one that was given to another prompt: as long as nothing changes, nor does this.
+                -- Time of the first answer since the last answer to another prompt: it changes only with the prompt.
                 select p.sealed_at from step p
                  where p.run_id = s.run_id and p.number < s.number and p.applied_at is not null
                    and p.number > coalesce((select max(q.number) from step q
@@ -73,7 +74,7 @@ export async function readSealedRequests(
       from step s
      cross join lateral (select * from run where id = s.run_id ${UNMERGED}) r
      cross join lateral (
-        -- A content that is long is stored compressed: the inner select has it unpacked once.
+        -- Long contents are stored compressed; the inner select unpacks them once.
         select '[' || string_agg('{"role":"' || m.role || '","content":'
                     || case when ascii(m.content) = 34 then m.content::json #>> '{}' else m.content end,
                     '},' order by m.seq) || '}]' as messages_json,
@@ -92,8 +93,8 @@ export async function readSealedRequests(
 }
 
 /**
- * About the bytes of requests with these ordinals, in their order: messages, the summary of earlier ones, blocks and system
- * prompt. Served as the requests are, and by the primary keys of block_revision and definition.
+ * Estimates the bytes of requests with these ordinals, in their order: messages, summary, blocks and system prompt.
+ * Index: like the requests, and the primary keys of block_revision and definition.
  */
 export async function readRequestBytes(
   db: Database,
@@ -118,7 +119,7 @@ export async function readRequestBytes(
   return rows.map((row) => row.bytes);
 }
 
-/** The numbers of the messages that requests show, in order, by the requests' ordinals. Served as the requests are. */
+/** Reads the numbers of the messages in requests, in order, by ordinal. Index: like the requests. */
 export async function readShownSeqs(
   db: Database,
   providerBatchId: string,
@@ -136,8 +137,8 @@ export async function readShownSeqs(
 }
 
 /**
- * Blocks at given revisions, keyed `<block id>/<revision>`; no revision keeps a label, so each has its present one. One that is
- * named many times is sent once.
+ * Reads blocks at given revisions, keyed `<block id>/<revision>`, each once. Revisions keep no label, so each has the
+ * present label.
  */
 export async function readBlocksAt(
   db: Database,

@@ -2,7 +2,7 @@ import { sql, type RawBuilder } from 'kysely';
 import type { Database } from '../../connect.ts';
 import { UNMERGED } from '../../fragments.ts';
 
-/** What a prompt shows besides messages, so far as it differs between steps of one run. */
+/** The parts of a prompt besides messages that may differ between steps of a run. */
 const SHOWN = [
   'context_from_seq',
   'summary_to_seq',
@@ -13,7 +13,7 @@ const SHOWN = [
   'passage_tags',
 ] as const;
 
-/** Whether two steps of one run have the same system prompt, before the same first messages. */
+/** True when two steps of a run have the same system prompt and the same first messages. */
 export function showsTheSame(step: string, other: string): RawBuilder<boolean> {
   const facts = (alias: string): RawBuilder<unknown> =>
     sql.join(SHOWN.map((column) => sql.ref(`${alias}.${column}`)));
@@ -21,10 +21,10 @@ export function showsTheSame(step: string, other: string): RawBuilder<boolean> {
 }
 
 /**
- * How many of the messages that requests show go up to the last answer that was given to another prompt than theirs: with
- * another definition (model, system prompt, tools), other memory, other counts, or behind other messages. By the requests'
- * ordinals; a request without such an answer is left out. Steps that were answered never change, so neither does this.
- * Served by step_by_provider_batch and the primary keys of message, run and step.
+ * Counts, by ordinal, the messages of requests up to the last answer to another prompt: another definition (model, system
+ * prompt, tools), memory, counts, or first messages. Requests without such an answer are left out. Answered steps never
+ * change, and so neither does the result.
+ * Index: `step_by_provider_batch`, primary keys of message, run and step.
  */
 export async function readStalePrefixes(
   db: Database,
@@ -36,7 +36,7 @@ export async function readStalePrefixes(
       from (select s.ordinal, row_number() over (partition by s.ordinal order by m.seq) as place,
                    m.role = 'assistant' and m.step_number is not null and not coalesce(
                      other.definition_id = r.definition_id and ${showsTheSame('p', 's')}
-                       -- Counts say when they were taken.
+                       -- Counts differ by the time when they were taken.
                        and (s.passages is null or m.run_id = s.run_id), false) as is_stale
               from step s
               cross join lateral (select * from run where id = s.run_id ${UNMERGED}) r

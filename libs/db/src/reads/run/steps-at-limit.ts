@@ -4,9 +4,9 @@ import type { Database } from '../../connect.ts';
 import { outputMaxOf, type OutputMaxima } from './output-max.ts';
 
 /**
- * The runs of those steps whose next attempt would be sealed with no more tokens than they had, however often it is
- * doubled: the model writes no more, or the window leaves no more. Of steps that summarise, those of which a summary was cut
- * off before: it is asked for once more only. Served by the primary keys.
+ * Reads the runs of steps whose next attempt would get no more tokens, however often they are doubled, because of the
+ * model's limit or the window. A summary step counts if a summary was cut off before, since it is requested only once more.
+ * Index: primary keys.
  */
 export async function readStepsAtLimit(
   db: Database,

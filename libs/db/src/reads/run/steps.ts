@@ -3,7 +3,7 @@ import { sql, type RawBuilder, type SqlBool } from 'kysely';
 import type { Database } from '../../connect.ts';
 import { readDirection, type Page } from '../keyset.ts';
 
-/** One attempt of a step, with what its run and definition say of it. */
+/** An attempt of a step, with columns of its run and definition. */
 export interface StepRow {
   readonly run_id: string;
   readonly number: number;
@@ -12,7 +12,7 @@ export interface StepRow {
   readonly conversation_id: string;
   readonly state: StepState;
   readonly stop_reason: string | null;
-  /** The handle that was asked for, and the provider's name of the model that answered. */
+  /** The requested handle, and the provider's name of the model that answered. */
   readonly model_handle: string;
   readonly model: string | null;
   readonly provider_message_id: string | null;
@@ -21,22 +21,22 @@ export interface StepRow {
   readonly cache_write_5m_tokens: number;
   readonly cache_write_1h_tokens: number;
   readonly cache_read_tokens: number;
-  /** Null where an answer came whose model has no price. */
+  /** Null after an answer of a model without a price. */
   readonly cost_nanousd: number | null;
   readonly error: JsonObject | null;
-  /** It asked for a summary of the conversation. */
+  /** It requested a summary of the conversation. */
   readonly is_summary: boolean;
   readonly context_window_limit: number;
   readonly sealed_at: Date;
   readonly ended_at: Date | null;
 }
 
-/** What steps a list shows; null does not filter. */
+/** Filters of a list of steps; null does not filter. */
 export interface StepFilter {
   readonly run_id: string | null;
   readonly agent_id: string | null;
   readonly model: string | null;
-  /** Sealed at or after, and before or at; ISO 8601. */
+  /** Inclusive bounds of the sealing time; ISO 8601. */
   readonly from: string | null;
   readonly to: string | null;
 }
@@ -74,7 +74,7 @@ const selectSteps = (db: Database) =>
     .innerJoin('definition as d', 'd.id', 'r.definition_id')
     .select(columns);
 
-/** The attempt that a step's uuid names; throws `not_found`. Index: primary key. */
+/** Reads the attempt with a step's uuid. Throws: `not_found`. Index: primary key. */
 export async function readStep(db: Database, projectId: string, stepUuid: string): Promise<StepRow> {
   const key = stepKeyOf(stepUuid);
   const step = await selectSteps(db)
@@ -88,8 +88,9 @@ export async function readStep(db: Database, projectId: string, stepUuid: string
 }
 
 /**
- * A page of steps: by the age of their run, then by number and attempt, because that order has an index (`run_by_age` or
- * `run_by_agent`, then the primary key) and a list of millions must not be sorted.
+ * Reads a page of steps by the age of their run, then by number and attempt: this order has an index, since a list of
+ * millions must not be sorted.
+ * Index: `run_by_age` or `run_by_agent`, then the primary key.
  */
 export async function listSteps(
   db: Database,
@@ -128,7 +129,7 @@ function toConditions(filter: StepFilter): readonly RawBuilder<SqlBool>[] {
   ];
 }
 
-/** Steps beyond (`up`: above) the cursor; nothing for a cursor whose run is unknown. */
+/** The steps beyond (`up`: above) the cursor; none for a cursor with an unknown run. */
 async function toCursorCondition(
   db: Database,
   cursor: string | null,
@@ -142,7 +143,7 @@ async function toCursorCondition(
     .where('id', '=', key.run_id)
     .executeTakeFirst();
   if (run === undefined) return [];
-  // The first condition is what an index of runs can use; the second is exact.
+  // The first condition can use an index of runs; the second is exact.
   const position = sql`(${run.time}::timestamptz, ${key.run_id}::uuid, ${key.number}::integer, ${key.attempt}::smallint)`;
   return up
     ? [
