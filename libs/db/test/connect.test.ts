@@ -7,7 +7,7 @@ import { openTestDatabase, type TestDatabase } from '../src/testing/index.ts';
 
 let database: TestDatabase;
 let relay: Relay;
-/** Over one connection, through the relay. */
+/** Over a single connection through the relay. */
 let db: Database;
 
 beforeAll(async () => {
@@ -19,7 +19,7 @@ afterAll(() => database.close());
 beforeEach(async () => {
   await sql`truncate note`.execute(database.db);
   relay = await openRelay(database.url);
-  // Silence is noticed after three seconds, which nothing else that is asked takes.
+  // Silence is detected after three seconds, longer than any other query here.
   const soon = { statementTimeoutMs: 2_000, answerGraceMs: 1_000 };
   db = connect(createPool({ url: relay.url, max: 1, applicationName: 'relayed', ...soon }));
   await sql`select 1`.execute(db);
@@ -32,13 +32,13 @@ afterEach(async () => {
 const write = (where: Database, what: string): Promise<unknown> =>
   sql`insert into note values (${what})`.execute(where);
 
-/** What has been committed, as another connection sees it. */
+/** Reads the committed notes through another connection. */
 async function notes(): Promise<string[]> {
   const { rows } = await sql<{ what: string }>`select what from note order by what`.execute(database.db);
   return rows.map((row) => row.what);
 }
 
-/** What the server's sessions that came through the relay are at. */
+/** Reads the states of the server's sessions from the relay. */
 async function sessions(): Promise<string[]> {
   const { rows } = await sql<{ state: string }>`
     select state from pg_stat_activity where application_name = 'relayed' and datname = current_database()
@@ -46,7 +46,7 @@ async function sessions(): Promise<string[]> {
   return rows.map((row) => row.state);
 }
 
-test('after a connection has fallen silent, who waits for it and who comes next get another', async () => {
+test('after a connection falls silent, its waiting query and the next query get another connection', async () => {
   relay.silence();
   const lost = inTransaction(db, (trx) => write(trx, 'lost'));
   const waiting = inTransaction(db, (trx) => write(trx, 'waited'));
@@ -56,7 +56,7 @@ test('after a connection has fallen silent, who waits for it and who comes next 
   expect(await notes()).toEqual(['next', 'waited']);
 });
 
-test('a begin that arrives late opens no transaction for others to write in', async () => {
+test('a late begin opens no transaction for other writes', async () => {
   relay.silence();
   await expect(inTransaction(db, (trx) => write(trx, 'lost'))).rejects.toThrow('Query read timeout');
   relay.deliver();
@@ -65,7 +65,7 @@ test('a begin that arrives late opens no transaction for others to write in', as
   await expect.poll(sessions).toEqual(['idle']);
 });
 
-test('a transaction of which an answer is lost is never committed, even if its work goes on', async () => {
+test('a transaction with a lost answer never commits, even if its work continues', async () => {
   const commit = inTransaction(db, async (trx) => {
     await write(trx, 'first');
     relay.silence();
@@ -77,7 +77,7 @@ test('a transaction of which an answer is lost is never committed, even if its w
   expect(await notes()).toEqual(['next']);
 });
 
-test('a commit that is never answered is the judgement of its caller, and may arrive', async () => {
+test('a commit without an answer is left to its caller, and may succeed', async () => {
   const commit = inTransaction(db, async (trx) => {
     await write(trx, 'first');
     relay.silence();

@@ -13,7 +13,7 @@ import {
   type NewRun,
 } from '../src/index.ts';
 
-/** One request that sends the given texts as user messages. */
+/** A request with the given texts as user messages. */
 export function aRun(agentId: string, texts: readonly string[] = ['go']): NewRun {
   return {
     agent_id: agentId,
@@ -29,7 +29,7 @@ export function aRun(agentId: string, texts: readonly string[] = ['go']): NewRun
   };
 }
 
-/** A tool that the caller of a batch carries out. */
+/** A tool whose calls the caller carries out. */
 export function aClientTool(name: string): ToolDefinition {
   return {
     name,
@@ -88,7 +88,7 @@ export function anAgent(overrides: Partial<NewAgent> = {}): NewAgent {
   };
 }
 
-/** Stores agents that hold a `human` block each and the named built-in tools. */
+/** Stores agents, each with a `human` block and the named built-in tools. */
 export async function createTestAgents(
   db: Database,
   count: number,

@@ -2,7 +2,7 @@ import { createPool } from '@nightshift/services';
 import { Kysely, PostgresDialect, sql } from 'kysely';
 import type { Database, DB, Tx } from '../src/index.ts';
 
-/** A node of a plan, of what PostgreSQL says of it. */
+/** A node of a plan as reported by PostgreSQL. */
 export interface PlanNode {
   readonly 'Node Type': string;
   readonly 'Relation Name'?: string;
@@ -17,15 +17,15 @@ export interface PlanNode {
 
 class Undone extends Error {}
 
-/** A statement, and the plan that it ran by. */
+/** A statement and the plan of its execution. */
 export interface Explained {
   readonly statement: string;
   readonly plan: PlanNode;
 }
 
 /**
- * The statements of `work` with the plans that they ran by, in the state that each found; all of it is undone. The server's
- * own account: `explain` with the parameters at hand would plan with them, where the statement did not.
+ * Runs `work`, rolls it back, and returns its statements with their actual plans.
+ * The server logs the plans itself: `explain` with parameters would plan differently.
  */
 export async function explain(
   url: string,
@@ -70,13 +70,13 @@ const EXPLAIN_EVERYTHING = [
   ['auto_explain.log_min_duration', '0'],
 ] as const;
 
-/** A node and all below it. */
+/** Yields a node and all nodes below it. */
 export function* nodesOf(plan: PlanNode): Generator<PlanNode> {
   yield plan;
   for (const child of plan.Plans ?? []) yield* nodesOf(child);
 }
 
-/** How many rows of a table each node of the plans that looks at it read, those that it threw away included. */
+/** Counts the rows of a table that each scanning node read, including filtered rows. */
 export function rowsReadOf(plans: readonly Explained[], table: string): readonly number[] {
   return plans
     .flatMap(({ plan }) => [...nodesOf(plan)])
@@ -87,15 +87,15 @@ export function rowsReadOf(plans: readonly Explained[], table: string): readonly
     );
 }
 
-/** Keeps the server from counting the rows of tables behind the test's back. */
+/** Disables autovacuum, so that the server does not refresh statistics during a test. */
 export async function leaveUncounted(db: Database, tables: readonly (keyof DB)[]): Promise<void> {
   for (const table of tables)
     await sql`alter table ${sql.table(table)} set (autovacuum_enabled = false)`.execute(db);
 }
 
 /**
- * Has it that rows were counted while a large transaction was under way: its rows have their pages, and could not be seen;
- * a few others could.
+ * Simulates statistics taken during a large transaction: its rows have pages but were invisible; a few other rows were
+ * visible.
  */
 export async function countNearlyNone(db: Database): Promise<void> {
   const tables = sql`array['run', 'step', 'message', 'tool_call']::regclass[]`;

@@ -20,14 +20,14 @@ test.each<[string, readonly (string | null)[]]>([
   ['null alone', [null]],
   ['nulls between', [null, ZERO, null, FULL, MIXED, null]],
   ['a thousand', Array.from({ length: 1_000 }, () => randomUUIDv7())],
-])('uuids arrive as they are: %s', async (_name, ids) => {
+])('uuids arrive unchanged: %s', async (_name, ids) => {
   const { rows } = await sql<{
     ids: readonly (string | null)[];
   }>`select ${uuidArray(ids)}::uuid[] as ids`.execute(database.db);
   expect(rows).toEqual([{ ids }]);
 });
 
-test('capital digits are those of the same uuid', () => {
+test('capital digits give the same uuid', () => {
   expect(uuidArray([MIXED.toUpperCase()])).toEqual(uuidArray([MIXED]));
 });
 
@@ -41,6 +41,6 @@ test.each([
   MIXED.replace('-', 'a'),
   MIXED.replaceAll('-', ''),
   `{${MIXED}}`,
-])('what is no uuid is refused, not taken for another: %s', (text) => {
+])('an invalid uuid is refused: %s', (text) => {
   expect(() => uuidArray([MIXED, text])).toThrow(TypeError);
 });

@@ -9,7 +9,7 @@ beforeAll(async () => {
 afterAll(() => database.close());
 beforeEach(() => database.pool.query('delete from audit_report'));
 
-/** An audit that began so long ago and took so long; one without a length has not ended. */
+/** Inserts an audit that began `ago` and took `took`; null: unfinished. */
 async function audited(ago: string, took: string | null): Promise<void> {
   await database.pool.query(
     `insert into audit_report (id, project_id, started_at, finished_at, violations)
@@ -20,14 +20,14 @@ async function audited(ago: string, took: string | null): Promise<void> {
 
 const claimed = (): Promise<boolean> => claimAudit(database.db, DEFAULT_PROJECT_ID, newId(), 600_000);
 
-test('an audit is due once an interval, whoever asks', async () => {
+test('an audit is due once per interval, whichever process asks', async () => {
   expect(await claimed()).toBe(true);
   expect(await claimed()).toBe(false);
   await database.pool.query(`update audit_report set started_at = started_at - interval '10 minutes'`);
   expect(await claimed()).toBe(true);
 });
 
-test('audits have a twentieth of the time, where that is more than an interval', async () => {
+test('audits take at most a twentieth of the time, if that exceeds an interval', async () => {
   await audited('19 minutes', '1 minute');
   expect(await claimed()).toBe(false);
   await database.pool.query('delete from audit_report');
@@ -35,7 +35,7 @@ test('audits have a twentieth of the time, where that is more than an interval',
   expect(await claimed()).toBe(true);
 });
 
-test('one that is under way for longer than an interval gets no second beside it, and one that never ended is made up for', async () => {
+test('an audit longer than an interval gets no second beside it, and an unfinished audit is replaced', async () => {
   await audited('5 hours', '5 minutes');
   await audited('14 minutes', null);
   expect(await claimed()).toBe(false);
@@ -45,14 +45,14 @@ test('one that is under way for longer than an interval gets no second beside it
   expect(await claimed()).toBe(true);
 });
 
-test('a clock that was set during an audit puts the next off for a day, not for longer', async () => {
+test('a clock change during an audit delays the next audit by a day at most', async () => {
   await audited('23 hours', '400 days');
   expect(await claimed()).toBe(false);
   await database.pool.query(`update audit_report set started_at = started_at - interval '2 hours'`);
   expect(await claimed()).toBe(true);
 });
 
-test('a clock that was set back during an audit puts off nothing', async () => {
+test('a clock set back during an audit delays nothing', async () => {
   await audited('11 minutes', '-1 hour');
   expect(await claimed()).toBe(true);
 });

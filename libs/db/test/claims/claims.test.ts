@@ -51,11 +51,11 @@ beforeAll(async () => {
 afterAll(() => database.close());
 beforeEach(() => sql`truncate batch, run, provider_batch, run_chunk cascade`.execute(db));
 
-/** Longer than the leases that ALICE and BOB take. */
+/** Longer than the leases of ALICE and BOB. */
 const EXPIRED_MS = 30_001;
 const PROJECT = sql`'00000000-0000-4000-8000-000000000000'::uuid`;
 
-/** Renews a lease of ALICE's, with and without waiting, and returns what both renewed. */
+/** Renews a lease of ALICE, with and without waiting, and returns the ids renewed by both. */
 async function renew(on: Database, table: LeasedTable, lease: Lease): Promise<readonly string[]> {
   const waiting = await renewLeases(on, table, [lease], ALICE, 'wait');
   const passing = await renewLeases(on, table, [lease], ALICE, 'pass over');
@@ -72,12 +72,12 @@ interface Claimed {
 
 interface LeasedKind {
   readonly table: LeasedTable;
-  /** Puts a row up that is due `inMs` from now. */
+  /** Inserts a row that is due `inMs` from now. */
   put(inMs: number): Promise<string>;
   claim(on: Database, claimant: Claimant, limit?: number): Promise<readonly Claimed[]>;
 }
 
-/** Puts a provider batch up that is at the provider and is to be looked at `inMs` from now. */
+/** Inserts a provider batch in `submitted` with a poll due `inMs` from now. */
 async function putSubmitted(inMs: number): Promise<string> {
   const id = newId();
   await sql`insert into provider_batch (id, project_id, credential, state, nonce, request_count, next_due_at, provider_id,
@@ -174,22 +174,22 @@ describe.each(KINDS)('a lease on a $table', (kind) => {
     expect(await read(kind.table, id)).toMatchObject({ lease_owner: 'bob', lease_epoch: 2, takeovers: 1 });
   });
 
-  test('is prolonged by its holder, and lost to whoever took over', async () => {
+  test('is renewed by its holder, and lost after a takeover', async () => {
     const id = await kind.put(-1);
     const [mine] = await kind.claim(db, ALICE);
     const lease = leaseOf(kind.table, mine!);
     expect(await later(db, 20_000, (trx) => renew(trx, kind.table, lease))).toEqual([id]);
     expect(await later(db, EXPIRED_MS, (trx) => kind.claim(trx, BOB))).toEqual([]);
-    // Run out and not taken over: still the holder's.
+    // Expired but not taken over: still held.
     expect(await later(db, 100_000, (trx) => renew(trx, kind.table, lease))).toEqual([id]);
     expect(await later(db, 200_000, (trx) => kind.claim(trx, BOB))).toHaveLength(1);
     expect(await renew(db, kind.table, lease)).toEqual([]);
-    // An epoch alone does not prove who holds it.
+    // The epoch alone does not prove the holder.
     expect(await renew(db, kind.table, { ...lease, epoch: 2 })).toEqual([]);
     expect(await read(kind.table, id)).toMatchObject({ lease_owner: 'bob', lease_epoch: 2 });
   });
 
-  test('that somebody has locked is passed over, and renews no less of the others', async () => {
+  test('is skipped while its row is locked, and the other leases are renewed', async () => {
     const [locked, free] = [await kind.put(-1), await kind.put(-1)];
     const leases = (await kind.claim(db, ALICE)).map((claimed) => leaseOf(kind.table, claimed));
     const [held, over] = [gate(), gate()];
@@ -212,21 +212,21 @@ describe.each(KINDS)('a lease on a $table', (kind) => {
     await holder;
   });
 
-  test('is refused to a holder that was overtaken, when it comes to write', async () => {
+  test('refuses the writes of an overtaken holder', async () => {
     const id = await kind.put(-1);
     const [mine] = await kind.claim(db, ALICE);
     const lease = leaseOf(kind.table, mine!);
     await inTransaction(db, (trx) => holdLease(trx, lease));
     await later(db, EXPIRED_MS, (trx) => kind.claim(trx, BOB));
     await expect(inTransaction(db, (trx) => holdLease(trx, lease))).rejects.toMatchObject({ code: 'fenced' });
-    // Its release is too late as well.
+    // A late release changes nothing.
     await releaseLease(db, lease, 0);
     expect(await read(kind.table, id)).toMatchObject({ lease_owner: 'bob', lease_epoch: 2 });
     await sql`delete from ${sql.table(kind.table)} where id = ${id}::uuid`.execute(db);
     await expect(inTransaction(db, (trx) => holdLease(trx, lease))).rejects.toMatchObject({ code: 'fenced' });
   });
 
-  test('is kept while its holder writes: nobody takes over, and the holder may write twice at once', async () => {
+  test('blocks takeovers while its holder writes, and lets the holder write twice at once', async () => {
     await kind.put(-1);
     const [mine] = await kind.claim(db, ALICE);
     const lease = leaseOf(kind.table, mine!);
@@ -247,7 +247,7 @@ describe.each(KINDS)('a lease on a $table', (kind) => {
     expect(await later(db, EXPIRED_MS, (trx) => kind.claim(trx, BOB))).toHaveLength(1);
   });
 
-  test('given back is free at once, due when its holder says, and no takeover', async () => {
+  test('is free at once after a release, due as its holder says, and counts no takeover', async () => {
     const id = await kind.put(-1000);
     const [first] = await kind.claim(db, ALICE);
     await releaseLease(db, leaseOf(kind.table, first!));
@@ -261,7 +261,7 @@ describe.each(KINDS)('a lease on a $table', (kind) => {
     expect(await later(db, 5_000, (trx) => kind.claim(trx, ALICE))).toHaveLength(1);
   });
 
-  test('B45: is taken on what has been due longest, and on nothing that is not due', async () => {
+  test('is granted on the row that has been due longest, and only on due rows', async () => {
     await kind.put(60_000);
     const second = await kind.put(-1_000);
     const first = await kind.put(-5_000);
@@ -271,7 +271,7 @@ describe.each(KINDS)('a lease on a $table', (kind) => {
     expect(await kind.claim(db, ALICE, 2)).toEqual([]);
   });
 
-  test('B44: is taken without waiting for another claimant, and never twice', async () => {
+  test('is granted without waiting for another claimant, and never twice', async () => {
     for (let n = 0; n < 4; n++) await kind.put(-1);
     const [claimed, committed] = [gate(), gate()];
     const alice = inTransaction(db, async (trx) => {
@@ -291,7 +291,7 @@ describe.each(KINDS)('a lease on a $table', (kind) => {
     expect(new Set(ids).size).toBe(4);
   });
 
-  test('is one of many that are given back together on a clean stop, and only the own ones', async () => {
+  test('is released with all leases of its owner, and no others, on a clean stop', async () => {
     await kind.put(-1);
     await kind.put(-1);
     await kind.claim(db, ALICE, 1);
@@ -304,7 +304,7 @@ describe.each(KINDS)('a lease on a $table', (kind) => {
   });
 });
 
-test('workers that end over a chunk of calls are counted in a row: one that gives it back begins the count anew', async () => {
+test('consecutive crashes over a chunk of calls are counted, and a release resets the count', async () => {
   const kind = KINDS[3]!;
   const id = await kind.put(-1);
   await kind.claim(db, ALICE);
@@ -317,7 +317,7 @@ test('workers that end over a chunk of calls are counted in a row: one that give
 
 describe('a provider batch claimed by id', () => {
   const kind = KINDS[1]!;
-  test('is claimed due or not, in the expected state alone, and counts a takeover', async () => {
+  test('is claimed due or not, only in the expected state, and counts a takeover', async () => {
     const id = await kind.put(60_000);
     expect(await claimProviderBatch(db, id, 'submitted', ALICE)).toBeNull();
     expect(await claimProviderBatch(db, id, 'building', ALICE)).toMatchObject({ id, lease_epoch: 1 });
@@ -332,7 +332,7 @@ describe('a provider batch claimed by id', () => {
   });
 });
 
-test('what was given back is given back once: a later release puts nothing off', async () => {
+test('a second release changes nothing', async () => {
   const kind = KINDS[1]!;
   const id = await kind.put(-1);
   const [claimed] = await kind.claim(db, ALICE);
@@ -342,7 +342,7 @@ test('what was given back is given back once: a later release puts nothing off',
   expect(await kind.claim(db, BOB)).toMatchObject([{ id }]);
 });
 
-test('a clean stop gives back neither a batch that is on its way to the provider nor its credential', async () => {
+test('a clean stop releases neither a provider batch in submission nor its credential', async () => {
   const kind = KINDS[1]!;
   const id = await kind.put(-1);
   await kind.claim(db, ALICE);
@@ -351,7 +351,7 @@ test('a clean stop gives back neither a batch that is on its way to the provider
   const credential = await claimCredential(db, 'default', ALICE);
   await releaseAllLeases(db, 'alice');
   expect(await read('provider_batch', id)).toMatchObject({ lease_owner: 'alice', held: true });
-  // Nor the right to send another meanwhile, until the batch has left.
+  // Nor the right to another send, until the submission ends.
   expect(await claimCredential(db, 'default', BOB)).toBeNull();
   await sql`update provider_batch set state = 'building' where id = ${id}::uuid`.execute(db);
   await releaseAllLeases(db, 'alice');
@@ -365,7 +365,7 @@ describe('a credential', () => {
     ),
   );
 
-  test('is held by one, until the lease ends', async () => {
+  test('has one holder until the lease ends', async () => {
     const lease = await claimCredential(db, 'default', ALICE);
     expect(lease).toMatchObject({ table: 'credential', epoch: 1 });
     expect(await claimCredential(db, 'default', BOB)).toBeNull();
@@ -383,11 +383,11 @@ describe('a credential', () => {
     expect(await claimCredential(db, 'default', ALICE)).toMatchObject({ epoch: 3 });
   });
 
-  test('of no row is nobody’s', async () => {
+  test('without a row is not granted', async () => {
     expect(await claimCredential(db, 'unheard-of', ALICE)).toBeNull();
   });
 
-  test('given back with a pause rests until the pause is over', async () => {
+  test('is paused after a release with a pause, until the pause ends', async () => {
     const lease = await claimCredential(db, 'default', ALICE);
     await releaseCredential(db, lease!, {
       kind: 'failed',
@@ -404,7 +404,7 @@ describe('a credential', () => {
     expect(again).toMatchObject({ paused_until: null, pause_reason: null });
   });
 
-  test('counts what was refused as bad apart, until one is taken, and what else came to nothing until there is an answer', async () => {
+  test('counts refusals as bad until an accepted create, and other failures until an answer', async () => {
     const counts = [];
     for (const kind of ['refused', 'failed', 'failed', 'unused', 'refused', 'failed', 'works'] as const) {
       const lease = await claimCredential(db, 'default', ALICE);
@@ -423,7 +423,7 @@ describe('a credential', () => {
     expect(await claimCredential(db, 'default', ALICE)).toMatchObject({ failures: 0, refusals: 0 });
   });
 
-  test('halted or paused while somebody sends under it stays so when that one gives it back', async () => {
+  test('stays halted or paused when a sender releases it after that', async () => {
     for (const verdict of [
       { kind: 'works' },
       { kind: 'unused' },
@@ -452,7 +452,7 @@ describe('a credential', () => {
     [`${ACCOUNT_TROUBLE}billing_error`, true],
     [PAUSE_REASONS.rate_limited, false],
     [PAUSE_REASONS.overloaded, false],
-  ])('that rests because "%s" ends that rest when it is resumed: %s', async (reason, ends) => {
+  ])('paused because "%s" is resumed: %s', async (reason, ends) => {
     const id = await putBuilding(60_000);
     await pauseCredential(db, 'default', 60_000, reason);
     expect(await inTransaction(db, (trx) => resumeCredential(trx, 'default'))).toBe(ends ? reason : null);
@@ -461,12 +461,12 @@ describe('a credential', () => {
     expect(await claimCredential(db, 'default', ALICE)).toEqual(ends ? expect.anything() : null);
   });
 
-  test('whose rest is over is not resumed', async () => {
+  test('is not resumed once its pause has ended', async () => {
     await pauseCredential(db, 'default', 60_000, PAUSE_REASONS.unauthorized);
     expect(await later(db, 60_001, (trx) => resumeCredential(trx, 'default'))).toBeNull();
   });
 
-  test('that is resumed takes with it what waits to be sent under it: due now, leased or not, and nothing else', async () => {
+  test('makes exactly its waiting provider batches due when it is resumed, leased or not', async () => {
     const waits = [await putBuilding(60_000), await putBuilding(3_600_000)];
     const due = await putBuilding(-60_000);
     const polled = await putSubmitted(60_000);
@@ -490,7 +490,7 @@ describe('a credential', () => {
     expect(after).toEqual(before);
   });
 
-  test('that is resumed while a batch is put off for it: the batch is due all the same', async () => {
+  test('is resumed during a put-off: the provider batch is due all the same', async () => {
     const id = await putBuilding(-1);
     const lease = leaseOf('provider_batch', (await claimDueSend(db, ALICE)).batch!);
     await haltCredential(db, 'default', 'two for one');
@@ -508,11 +508,11 @@ describe('a credential', () => {
     await putting;
     expect(await resuming).toMatch(/two for one$/);
     expect((await claimDueSend(db, BOB)).batch?.id).toBe(id);
-    // And the other way round: who puts off after it finds nothing to wait for.
+    // In the other order: a put-off after the resume finds no pause.
     expect(await inTransaction(db, (trx) => lockPauseMs(trx, 'default', 60_000))).toBe(0);
   });
 
-  test('may be sent under until it is halted or taken over: a halt waits for whoever has looked', async () => {
+  test('can be sent under until a halt or takeover, and a halt waits for a sender that has checked', async () => {
     const lease = await claimCredential(db, 'default', ALICE);
     const mayUse = (of: Lease): Promise<boolean> => inTransaction(db, (trx) => lockUsable(trx, of));
     expect(await mayUse({ ...lease!, epoch: lease!.epoch - 1 })).toBe(false);
@@ -532,7 +532,7 @@ describe('a credential', () => {
     expect(await mayUse(lease!)).toBe(false);
   });
 
-  test('asked for by many at once is given to one, and nobody waits', async () => {
+  test('is granted once to many simultaneous claimants, and no claimant waits', async () => {
     const [claimed, committed] = [gate(), gate()];
     const alice = inTransaction(db, async (trx) => {
       const lease = await claimCredential(trx, 'default', ALICE);
@@ -554,7 +554,7 @@ describe('a credential', () => {
     expect(winners.filter((lease) => lease !== null).length).toBeLessThanOrEqual(1);
   });
 
-  test('is given while others seal for it', async () => {
+  test('is granted during a sealing for it', async () => {
     await acceptBareFleet(db, 1);
     const batch = { id: newId(), project_id: DEFAULT_PROJECT_ID, credential: 'default', nonce: newNonce() };
     const [sealed, committed] = [gate(), gate()];
@@ -572,7 +572,7 @@ describe('a credential', () => {
   });
 });
 
-test('a claim of what is to be looked at says when the next look is due, whether anything was due or not', async () => {
+test('a claim of polls returns the time of the next poll, with or without a due poll', async () => {
   expect(await claimDuePolls(db, 10, ALICE)).toMatchObject({ batches: [], next_in_ms: null });
   await putSubmitted(60_000);
   const id = await putSubmitted(-1);
@@ -583,7 +583,7 @@ test('a claim of what is to be looked at says when the next look is due, whether
   expect(await claimDuePolls(db, 10, BOB)).toMatchObject({ batches: [], now: expect.any(Date) as Date });
 });
 
-test('a claim of what is to be sent says when the next one is due: a rest of its credential rings for nobody', async () => {
+test('a claim of sends returns the time of the next send: no signal announces the end of a pause', async () => {
   expect(await claimDueSend(db, ALICE)).toEqual({ batch: null, next_in_ms: null });
   await putBuilding(60_000);
   const id = await putBuilding(-1);
@@ -595,7 +595,7 @@ test('a claim of what is to be sent says when the next one is due: a rest of its
   expect(second.next_in_ms).toBeLessThanOrEqual(60_000);
 });
 
-test('who looks at a batch and ends counts until somebody has looked at it in order: looking is no trial of what it holds', async () => {
+test('crashed polls are counted until an orderly poll, which is no trial of the content', async () => {
   const id = await putSubmitted(-1);
   const crashes = async (claimant: Claimant): Promise<number> =>
     (await claimProviderBatch(db, id, 'submitted', claimant))!.crash_count;

@@ -53,7 +53,7 @@ describe('accepting a batch', () => {
     ]);
   });
 
-  test('looks at what each run asks for once, however many agents have rules', async () => {
+  test('checks the additions of a run once, however many agents have rules', async () => {
     const agents = await createTestAgents(database.db, 50);
     await sql`update agent set tool_rules = '[{"type":"constrain_child_tools","tool_name":"a","children":[]}]'
                where id = any(${agents.map(({ id }) => id)}::uuid[])`.execute(database.db);
@@ -70,7 +70,7 @@ describe('accepting a batch', () => {
     expect(looks).toBeLessThanOrEqual(2 * runs.length);
   });
 
-  test('hands the runs that start to the compose flow, in chunks, and their conversations to them', async () => {
+  test('hands the starting runs to the compose flow in chunks, and their conversations to the runs', async () => {
     const agents = await createTestAgents(database.db, 600);
     const batch = await accept([...agents, ...agents].map((agent) => aRun(agent.id)));
     const { rows } = await sql<{ run_ids: string[]; is_due: boolean }>`
@@ -96,7 +96,7 @@ describe('accepting a batch', () => {
     expect(agents.map((agent) => holders.get(agent.conversation_id))).toEqual(batch.run_ids.slice(0, 600));
   });
 
-  test('lets the runs of one agent take turns in request order, also behind an earlier batch', async () => {
+  test('gives the runs of an agent turns in request order, also behind an earlier batch', async () => {
     const [agent] = await createTestAgents(database.db, 1);
     const first = await accept([aRun(agent!.id), aRun(agent!.id), aRun(agent!.id)]);
     const second = await accept([aRun(agent!.id)]);
@@ -156,7 +156,7 @@ describe('accepting a batch', () => {
     expect((await counts()).rows).toEqual(before.rows);
   });
 
-  test('freezes equal agents as one definition, with their tools in order', async () => {
+  test('freezes equal agents as one definition with tools in order', async () => {
     const agents = await createTestAgents(database.db, 3, {
       system: 'same',
       tools: ['memory_replace', 'memory_insert'],
@@ -187,7 +187,7 @@ describe('accepting a batch', () => {
     ]);
   });
 
-  test('freezes for each run what its own agent and its own request say, however they are mixed', async () => {
+  test('freezes the agent and request of each run, however they are mixed', async () => {
     const agents = [
       ...(await createTestAgents(database.db, 2, { system: 'alike' })),
       ...(await createTestAgents(database.db, 2, { system: 'alike', tools: ['memory_insert'] })),
@@ -237,7 +237,7 @@ describe('accepting a batch', () => {
     expect(new Set(rows.map(({ id }) => id)).size).toBe(requests.length * 4);
   });
 
-  test('the id of a definition is the head of the SHA-256 of its content, so that a known one is found again', async () => {
+  test('names a definition by the head of the SHA-256 of its content, so that a known definition is found', async () => {
     const agents = await createTestAgents(database.db, 2, { system: 'known "by" its\ncontent \\ é😀' });
     const runs = agents.map(({ id }) => ({
       ...aRun(id),
@@ -258,7 +258,7 @@ describe('accepting a batch', () => {
     expect(again.rows.length).toBe(rows.length);
   });
 
-  test('an input goes behind what stands in its conversation, and the agent whose conversation is empty starts at one', async () => {
+  test('appends input behind existing messages, and starts an empty conversation at one', async () => {
     const [one, two] = await createTestAgents(database.db, 2);
     await sql`
       insert into message (project_id, conversation_id, seq, role, content)
@@ -273,7 +273,7 @@ describe('accepting a batch', () => {
     ]);
   });
 
-  test('keeps input with NUL and lone surrogates as it came, readable by SQL', async () => {
+  test('keeps input with NUL and lone surrogates verbatim and readable by SQL', async () => {
     const [agent] = await createTestAgents(database.db, 1);
     const text = 'a\u0000b\ud800c';
     const batch = await accept([aRun(agent!.id, [text]), aRun(agent!.id, [text])]);
@@ -289,7 +289,7 @@ describe('accepting a batch', () => {
     expect(JSON.parse(rows[0]!.content as string)).toEqual([{ type: 'text', text }]);
   });
 
-  test('two batches with the same agents in opposite order do not deadlock, and each agent starts one run', async () => {
+  test('two batches with the same agents in opposite order do not deadlock, and start one run per agent', async () => {
     const agents = await createTestAgents(database.db, 50);
     const runs = agents.map((agent) => aRun(agent.id));
     const batches = await Promise.all([

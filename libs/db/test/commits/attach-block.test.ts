@@ -44,7 +44,7 @@ async function holdersOf(blockId: string): Promise<number> {
   return rows.length;
 }
 
-/** Runs `first`, and keeps it from its commit until `second` waits for it. */
+/** Runs `first`, and delays its commit until `second` waits for it. */
 async function meet(
   first: (trx: Tx) => Promise<unknown>,
   second: (trx: Tx) => Promise<unknown>,
@@ -75,7 +75,7 @@ const WAYS: readonly (readonly [string, (trx: Tx, agentId: string, blockId: stri
 ];
 
 describe.each(WAYS)('a block that is %s', (_name, give) => {
-  test('while it is deleted is not found', async () => {
+  test('during its deletion is not found', async () => {
     const [agent] = await createTestAgents(db, 1);
     const id = await createBlock();
     const [deleted, given] = await meet(
@@ -87,7 +87,7 @@ describe.each(WAYS)('a block that is %s', (_name, give) => {
     expect(await holdersOf(id)).toBe(0);
   });
 
-  test('before it is deleted is taken away again', async () => {
+  test('before its deletion is detached again', async () => {
     const [agent] = await createTestAgents(db, 1);
     const id = await createBlock();
     const both = await meet(
@@ -98,7 +98,7 @@ describe.each(WAYS)('a block that is %s', (_name, give) => {
     expect(await holdersOf(id)).toBe(0);
   });
 
-  test('while it is renamed has its new label', async () => {
+  test('during its renaming has its new label', async () => {
     const [agent] = await createTestAgents(db, 1);
     const id = await createBlock();
     const both = await meet(
@@ -110,7 +110,7 @@ describe.each(WAYS)('a block that is %s', (_name, give) => {
     expect(rows).toEqual([{ label: 'goal' }]);
   });
 
-  test('is not found when it is gone, or of nobody', async () => {
+  test('is not found after its deletion or under another project', async () => {
     const [agent] = await createTestAgents(db, 1);
     const id = await createBlock();
     await inTransaction(db, (trx) => deleteBlock(trx, DEFAULT_PROJECT_ID, id));
@@ -121,7 +121,7 @@ describe.each(WAYS)('a block that is %s', (_name, give) => {
   });
 });
 
-test('two agents are given one block side by side', async () => {
+test('two agents get the same block at once', async () => {
   const [one, other] = await createTestAgents(db, 2);
   const id = await createBlock();
   await inTransaction(db, async (trx) => {

@@ -22,7 +22,7 @@ beforeAll(async () => {
 });
 afterAll(() => database.close());
 
-test('an agent whose tools are replaced while one of them is deleted does not deadlock with that', async () => {
+test('a replacement of tools and a deletion of one of them do not deadlock', async () => {
   const [agent] = await createTestAgents(db, 1);
   await inTransaction(db, (trx) =>
     registerModuleTools(trx, DEFAULT_PROJECT_ID, [

@@ -4,41 +4,37 @@ import { expect, test } from 'vitest';
 import { isBrokenConstraint, judgeError } from '../../src/judge-error.ts';
 
 test.each([
-  ['a commit that found a row moved on', new NightshiftError('stale', 'moved on'), 'poison'],
-  ['a lease that was lost', new NightshiftError('fenced', 'lost'), 'later'],
-  ['a tool host that is away', new NightshiftError('tool_host_unavailable', 'away'), 'later'],
+  ['a commit of a row that has changed', new NightshiftError('stale', 'moved on'), 'poison'],
+  ['a lost lease', new NightshiftError('fenced', 'lost'), 'later'],
+  ['an unavailable tool host', new NightshiftError('tool_host_unavailable', 'away'), 'later'],
   ['a deadlock', { code: '40P01' }, 'again'],
   ['a broken constraint', { code: '23505' }, 'poison'],
   ['a missing column', { code: '42703' }, 'later'],
   ['a cut connection', { code: 'ECONNRESET' }, 'later'],
-  ['a fault of our own', new Error('odd'), 'poison'],
+  ['an error of our own code', new Error('odd'), 'poison'],
   [
-    'a fault of our own with a code of Node',
+    'an error of our own code with a code of Node',
     Object.assign(new TypeError('odd'), { code: 'ERR_INVALID_ARG_TYPE' }),
     'poison',
   ],
-  [
-    'a certificate that has run out',
-    Object.assign(new Error('expired'), { code: 'CERT_HAS_EXPIRED' }),
-    'later',
-  ],
+  ['an expired certificate', Object.assign(new Error('expired'), { code: 'CERT_HAS_EXPIRED' }), 'later'],
   ['a thrown null', null, 'poison'],
   ['a thrown undefined', undefined, 'poison'],
-])('%s is judged', (_name, error, judgement) => {
+])('%s is classified', (_name, error, judgement) => {
   expect(judgeError(error)).toBe(judgement);
 });
 
 test.each([
-  ['a label that is taken', { code: '23505' }, true],
-  ['a value that is too long', { code: '22001' }, false],
-  ['a word of our own', new NightshiftError('stale', 'moved on'), false],
+  ['a used label', { code: '23505' }, true],
+  ['a too long value', { code: '22001' }, false],
+  ['an error of our own', new NightshiftError('stale', 'moved on'), false],
   ['an error without a code', new Error('odd'), false],
-])('%s breaks a constraint or not', (_name, error, broken) => {
+])('%s is a broken constraint or not', (_name, error, broken) => {
   expect(isBrokenConstraint(error)).toBe(broken);
 });
 
 test.each(['ECONNRESET', 'EAI_AGAIN', 'ENETUNREACH', 'EADDRNOTAVAIL', 'ENOENT', 'EMFILE'])(
-  'a database that cannot be had for %s says nothing of the rows, alone or among the errors of several addresses',
+  'a database unreachable for %s does not blame the rows, alone or in an error for several addresses',
   (code) => {
     const error = Object.assign(new Error(''), { code, errno: -1, syscall: 'connect' });
     expect(judgeError(error)).toBe('later');
@@ -48,7 +44,7 @@ test.each(['ECONNRESET', 'EAI_AGAIN', 'ENETUNREACH', 'EADDRNOTAVAIL', 'ENOENT', 
   },
 );
 
-test('a name that nobody can look up says nothing of the rows', async () => {
+test('a host name that cannot be resolved does not blame the rows', async () => {
   const pool = new pg.Pool({ host: 'no-such-host.invalid', max: 1 });
   const error: unknown = await pool.query('select 1').catch((thrown: unknown) => thrown);
   expect(judgeError(error)).toBe('later');

@@ -30,7 +30,7 @@ const register = (...tools: ModuleTool[]) =>
 const readTools = async (...names: string[]) =>
   findTools(database.db, DEFAULT_PROJECT_ID, { names, ids: [] });
 
-test('several processes that start together register the built-in tools once', async () => {
+test('processes that start together register the built-in tools once', async () => {
   await Promise.all(
     Array.from({ length: 5 }, () =>
       inTransaction(database.db, (trx) => registerMemoryTools(trx, DEFAULT_PROJECT_ID)),
@@ -40,7 +40,7 @@ test('several processes that start together register the built-in tools once', a
   expect((await readTools(...names)).map((tool) => tool.name).sort()).toEqual([...names].sort());
 });
 
-test('a module tool that did not change is not written, one that did keeps its id and what users set', async () => {
+test('an unchanged module tool is not written, a changed tool keeps its id and the settings of users', async () => {
   await register(fax);
   const [first] = await readTools('fax');
   await register(fax);
@@ -66,7 +66,7 @@ test('a module tool that did not change is not written, one that did keeps its i
   ]);
 });
 
-test('a module does not take the name of a built-in tool over', async () => {
+test('a module tool does not replace a built-in tool of the same name', async () => {
   await register({ ...fax, name: 'memory_insert' });
   expect(await readTools('memory_insert')).toMatchObject([{ kind: 'memory' }]);
 });

@@ -26,7 +26,7 @@ beforeAll(async () => {
 });
 afterAll(() => database.close());
 
-/** Has an agent say this often that it sleeps. */
+/** Makes an agent say `times` times that it sleeps. */
 const talk = (agent: NewAgent, times: number) =>
   sql`
     insert into message (project_id, conversation_id, seq, role, content)
@@ -48,7 +48,7 @@ const searchOf = (agent: NewAgent): MessageSearch => ({
   to: null,
 });
 
-test('each reset moves the mark behind what was said by then, and one of nothing new leaves it', async () => {
+test('each reset moves the mark behind the present messages, and a reset without new messages leaves it', async () => {
   const agent = agents[0]!;
   const marks = async () => {
     await reset(agent);
@@ -63,7 +63,7 @@ test('each reset moves the mark behind what was said by then, and one of nothing
 });
 
 describe.each(['never counted', 'counted'])('searches, with rows %s,', (when) => {
-  test('read of every conversation what was said since its own reset', async () => {
+  test('read the messages since the last reset of each conversation', async () => {
     const [one, two, never] = agents.slice(when === 'counted' ? 10 : 20);
     for (const agent of [one!, two!, never!]) await talk(agent, 500);
     await reset(one!);
@@ -75,7 +75,7 @@ describe.each(['never counted', 'counted'])('searches, with rows %s,', (when) =>
       found = await searchMessages(trx, [one!, two!, never!].map(searchOf));
     });
     expect(found.map((hits) => hits.length)).toEqual([2, 0, 500]);
-    // Postgres gives a mean of rows a loop.
+    // Postgres reports a mean of rows per loop.
     expect(Math.max(...rowsReadOf(plans, 'message'))).toBeLessThanOrEqual(510);
     expect(rowsReadOf(plans, 'conversation')).toEqual([3]);
   });

@@ -6,7 +6,7 @@ import { aRun } from '../factories.ts';
 import { explain, leaveUncounted, nodesOf } from '../plans.ts';
 import { accept, acceptBareFleet } from '../worker-commits/night-shift.ts';
 
-/** Of the batch, and as many that are held by another. */
+/** Number of blocks of the batch, and of blocks held by another. */
 const BLOCKS = 8_000;
 
 let database: TestDatabase;
@@ -18,7 +18,7 @@ beforeAll(async () => {
 });
 afterAll(() => database.close());
 
-test('a revert goes through no list of blocks for each of them, where the statistics saw none that is held', async () => {
+test('a revert scans no list of blocks per block when statistics saw no held block', async () => {
   const fleet = await acceptBareFleet(db, 1);
   const { id: batchId } = await accept(
     db,

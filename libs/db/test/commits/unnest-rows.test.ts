@@ -53,6 +53,6 @@ test.each<[string, readonly Row[]]>([
   ['a first column that says the same', [row(A), row(A)]],
   ['text of every kind, the same', [row(A, { text: AWKWARD }), row(B, { text: AWKWARD })]],
   ['text of every kind', [row(A, { text: AWKWARD }), row(B, { text: 'NULL' }), row(B, { text: '' })]],
-])('rows come out as they went in: %s', async (_name, rows) => {
+])('rows arrive unchanged: %s', async (_name, rows) => {
   expect(await asRead(rows)).toEqual(rows);
 });

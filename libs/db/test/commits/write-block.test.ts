@@ -32,7 +32,7 @@ async function createBlock(value: string): Promise<string> {
 }
 
 describe('writing a block', () => {
-  test('lets exactly one of many writers win who saw the same revision', async () => {
+  test('succeeds for exactly one of many writers that saw the same revision', async () => {
     const id = await createBlock('0');
     const outcomes = await Promise.all(
       Array.from({ length: 20 }, (_, n) =>
@@ -48,7 +48,7 @@ describe('writing a block', () => {
     });
   });
 
-  test('changes nothing of a deleted block', async () => {
+  test('changes nothing in a deleted block', async () => {
     const id = await createBlock('0');
     await inTransaction(database.db, (trx) => deleteBlock(trx, DEFAULT_PROJECT_ID, id));
     const written = await inTransaction(database.db, (trx) => writeBlock(trx, id, 1, content('1')));
@@ -66,7 +66,7 @@ describe('writing a block', () => {
     expect(rows).toEqual([{ value: '0' }]);
   });
 
-  test('under a new label without a revision carries the label to the agents', async () => {
+  test('with a new label and no revision copies the label to the agents', async () => {
     const [agent] = await createTestAgents(database.db, 1);
     const blockId = agent!.blocks[0]!.id;
     const moved = await inTransaction(database.db, (trx) =>

@@ -26,7 +26,7 @@ afterAll(() => database.close());
 const ROUNDS = 25;
 
 describe('locking runs', () => {
-  test('gives them in id order with the state of their batch, whatever order is asked', async () => {
+  test('returns them in id order with the state of their batch, in whatever order they are requested', async () => {
     const fleet = await acceptFleet(db, 5);
     const runs = await inTransaction(db, (trx) => lockRuns(trx, [...fleet.run_ids].reverse()));
     expect([...runs.keys()]).toEqual([...fleet.run_ids].sort());
@@ -40,7 +40,7 @@ describe('locking runs', () => {
     });
   });
 
-  test('reads what the holder before it has written', async () => {
+  test('reads the commit of the previous holder', async () => {
     const fleet = await acceptFleet(db, 1);
     const [locked, written] = [gate(), gate()];
     const first = inTransaction(db, async (trx) => {
@@ -66,11 +66,11 @@ describe('locking runs', () => {
     expect((await Promise.all(locks)).every((runs) => runs.size === 40)).toBe(true);
   });
 
-  test('does not hold up rows that refer to a run', async () => {
+  test('does not block inserts that refer to a run', async () => {
     const fleet = await acceptFleet(db, 1);
     await inTransaction(db, async (trx) => {
       await lockRuns(trx, fleet.run_ids);
-      // On another connection: its foreign key only asks that the run stays.
+      // On another connection: its foreign key needs only the existence of the run.
       await inTransaction(database.db, async (other) => {
         await sql`set local lock_timeout = '1ms'`.execute(other);
         await sql`insert into queued_input (run_id, project_id, messages)
@@ -81,7 +81,7 @@ describe('locking runs', () => {
 });
 
 describe('locking blocks', () => {
-  test('gives each agent its blocks in attach order, at their head revisions', async () => {
+  test('returns the blocks of each agent in attach order, at their head revisions', async () => {
     const fleet = await acceptFleet(db, 2);
     const blocks = await inTransaction(db, (trx) => lockBlocksOfAgents(trx, fleet.agent_ids));
     expect(blocks.map((block) => [block.agent_id, block.label, block.revision])).toEqual(
@@ -90,14 +90,14 @@ describe('locking blocks', () => {
     expect(await inTransaction(db, (trx) => lockBlocksOfAgents(trx, []))).toEqual([]);
   });
 
-  test('shows a shared block once per agent, with what a writer before it wrote', async () => {
+  test('returns a shared block once per agent, with the text of the previous writer', async () => {
     const fleet = await acceptFleet(db, 2);
     const [own] = await inTransaction(db, (trx) => lockBlocksOfAgents(trx, [fleet.agent_ids[0]!]));
     await sql`insert into agent_block (agent_id, block_id, label, project_id, position)
       values (${fleet.agent_ids[1]!}::uuid, ${own!.block_id}::uuid, 'shared', ${DEFAULT_PROJECT_ID}::uuid, 9)`
       .execute(db)
       .catch((error: unknown) => {
-        // A label follows its block: the shared one keeps its own.
+        // A label follows its block: the shared block keeps its label.
         expect(error).toMatchObject({ code: '23503' });
       });
     await sql`delete from agent_block where agent_id = ${fleet.agent_ids[1]!}::uuid`.execute(db);
@@ -124,7 +124,7 @@ describe('locking blocks', () => {
     ]);
   });
 
-  test('sends the text of a shared block once, however many agents hold it', async () => {
+  test('sends the text of a shared block once, however many agents have it', async () => {
     const fleet = await acceptFleet(db, 3);
     const shared = newId();
     await inTransaction(db, async (trx) => {
@@ -153,7 +153,7 @@ describe('locking blocks', () => {
     expect(sent.toSorted()).toEqual(['Name: unknown', 'Name: unknown', 'Name: unknown', 'long']);
   });
 
-  test('gives none that it does not hold, though it was attached while it waited for the others', async () => {
+  test('returns no block that was attached during the wait, since it is not locked', async () => {
     const fleet = await acceptFleet(db, 1);
     const [agentId = ''] = fleet.agent_ids;
     const [own] = await inTransaction(db, (trx) => lockBlocksOfAgents(trx, [agentId]));

@@ -18,14 +18,14 @@ const read = (sizes: readonly number[]) =>
     sql`p.size`,
   );
 
-test('a page holds the rows before the one at which it is full, in their order', async () => {
+test('a page holds the rows before the row that exceeds it, in order', async () => {
   const half = PAGE_BYTES_MAX / 2;
   const page = await read([1, half, half, 0]);
   expect(page.rows.map(({ n }) => n)).toEqual([4, 3, 2]);
   expect(page.is_cut).toBe(true);
 });
 
-test('a page that is not full is not cut, and a row that is too large comes alone', async () => {
+test('a page below the limit is not cut, and a too large row comes alone', async () => {
   expect(await read([1, 2])).toEqual({
     rows: [
       { n: 2, size: 2 },
@@ -37,7 +37,7 @@ test('a page that is not full is not cut, and a row that is too large comes alon
   expect(await read([1, 3 * PAGE_BYTES_MAX])).toMatchObject({ rows: [{ n: 2 }], is_cut: true });
 });
 
-test('agents are as large as what is answered with them', async () => {
+test('the size of an agent includes its relations in the answer', async () => {
   await createTestAgents(database.db, 3);
   await sql`update block_revision set value = repeat('x', ${PAGE_BYTES_MAX / 2}::integer)`.execute(
     database.db,
@@ -59,7 +59,7 @@ test('agents are as large as what is answered with them', async () => {
   expect((await list(true)).rows).toHaveLength(1);
 });
 
-test('agents are as large as the ids of the messages that they name', async () => {
+test('the size of an agent includes its message ids', async () => {
   await createTestAgents(database.db, 800);
   const filter = { name: null, name_part: null, tags: [], all_tags: false, block_id: null };
   const page = { limit: 1_000, order: 'asc', after: null, before: null } as const;

@@ -46,7 +46,7 @@ describe('a page', () => {
       hidden: false,
     }));
     await inTransaction(database.db, (trx) => createBlocks(trx, DEFAULT_PROJECT_ID, blocks));
-    // Groups of equal times, and times that differ by a microsecond, which a Date cannot tell apart.
+    // Groups of equal times, and times that differ by a microsecond, which a Date cannot represent.
     await database.pool.query(
       `update block b set created_at = timestamptz '2026-01-01' + (n.n / 4) * interval '1 microsecond'
        from (select id, (row_number() over (order by md5(id::text)))::int as n from block) n where b.id = n.id`,
@@ -57,7 +57,7 @@ describe('a page', () => {
     sorted = rows.map((row) => row.id);
   });
 
-  test('after or before any item holds exactly its neighbours, in the order asked for', async () => {
+  test('after or before any item holds exactly its neighbours, in the requested order', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.nat(39),
@@ -89,7 +89,7 @@ describe('a page', () => {
     );
   });
 
-  test('between two items holds what lies between them', async () => {
+  test('between two items holds the items between them', async () => {
     const { rows } = await listBlocks(
       database.db,
       DEFAULT_PROJECT_ID,
@@ -99,7 +99,7 @@ describe('a page', () => {
     expect(rows.map((row) => row.id)).toEqual(sorted.slice(4, 9));
   });
 
-  test('from an id that never was starts at the beginning', async () => {
+  test('from an id that never existed starts at the beginning', async () => {
     const page = { limit: 2, order: 'asc', before: null } as const;
     const { rows } = await listBlocks(
       database.db,
@@ -111,7 +111,7 @@ describe('a page', () => {
   });
 });
 
-test('B115: who deletes what they list sees every item once', async () => {
+test('a client that deletes while listing sees every item once', async () => {
   for (let n = 0; n < 6; n++) {
     await inTransaction(database.db, (trx) =>
       registerModuleTools(trx, DEFAULT_PROJECT_ID, [
@@ -148,7 +148,7 @@ test('B115: who deletes what they list sees every item once', async () => {
   }
 });
 
-test('who deletes what they list misses nothing that was made in the same millisecond', async () => {
+test('a client that deletes while listing misses no item created in the same millisecond', async () => {
   const names = ['older', 'newer'];
   await inTransaction(database.db, (trx) =>
     registerModuleTools(
@@ -169,7 +169,7 @@ test('who deletes what they list misses nothing that was made in the same millis
   const {
     rows: [, newer],
   } = await listTools(database.db, DEFAULT_PROJECT_ID, { ...page, order: 'asc', limit: 2 }, filter);
-  // The id of the newer one was made in the millisecond in which the older row was written.
+  // The newer id was created in the millisecond in which the older row was written.
   await database.pool.query(
     `update tool set created_at = $1::timestamptz + case name when 'older' then interval '0.7 ms' else interval '0.9 ms' end
      where name = any($2)`,

@@ -21,7 +21,7 @@ describe.each(['never counted', 'counted', 'counted while nearly none could be s
     const PAGE = 100;
     const LATEST = 100;
     let agentIds: readonly string[];
-    /** An agent of the page with many runs that have ended, and one with as many open ones on top of one that has. */
+    /** An agent with many ended runs, and an agent with an ended run below as many open runs. */
     let busy = '';
     let stuck = '';
     beforeAll(async () => {
@@ -53,16 +53,16 @@ describe.each(['never counted', 'counted', 'counted while nearly none could be s
       return { last, runs: Math.max(0, ...runs) };
     };
 
-    test('are one read run of each that has ended, beside the open ones above it', async () => {
+    test('are found with one read of an ended run per agent, below its open runs', async () => {
       const ids = agentIds.filter((id) => id !== stuck);
       const { last, runs } = await read(ids);
       expect([...last.keys()].toSorted()).toEqual([...ids].toSorted());
-      // Postgres may round the mean of rows a loop.
+      // Postgres may round the mean of rows per loop.
       expect(runs).toBeLessThanOrEqual(2 * PAGE);
       expect((await read([busy])).runs).toBe(1);
     });
 
-    test('are looked for among the latest alone', async () => {
+    test('are searched only among the latest runs', async () => {
       expect(await read([stuck])).toEqual({ last: new Map(), runs: LATEST });
     });
   },

@@ -24,7 +24,7 @@ beforeAll(async () => {
 afterAll(() => database.close());
 
 describe.each(['never counted', 'counted', 'counted while nearly none could be seen'])(
-  'a list of runs, with rows %s, after nights of which all is over,',
+  'a list of runs, with rows %s, after nights without open runs,',
   (when) => {
     const LAST_NIGHT = 100;
     let waiting = '';
@@ -64,7 +64,7 @@ describe.each(['never counted', 'counted', 'counted while nearly none could be s
       if (when === 'counted while nearly none could be seen') await countNearlyNone(db);
     });
 
-    /** What it takes to list runs in these states: the runs of the page, and how many rows of the table were read. */
+    /** Lists runs in these states, and counts the rows read. */
     const readOf = async (
       states: readonly RunState[],
       limit: number,
@@ -81,7 +81,7 @@ describe.each(['never counted', 'counted', 'counted while nearly none could be s
     };
 
     test.each(['asc', 'desc'] as const)(
-      'reads for those that await their caller their batch alone: %s',
+      'of runs that await their caller reads only their batch: %s',
       async (order) => {
         const { listed, read } = await readOf(['requires_action'], 100, order);
         expect(listed.map((run) => run.id)).toEqual([waiting]);
@@ -89,22 +89,19 @@ describe.each(['never counted', 'counted', 'counted while nearly none could be s
       },
     );
 
-    test.each(['asc', 'desc'] as const)(
-      'reads for those that have not ended what is open: %s',
-      async (order) => {
-        const { read } = await readOf(['queued', 'ready', 'in_flight', 'acting'], 100, order);
-        expect(read).toBeLessThanOrEqual(2 * 100);
-        expect((await readOf(['acting'], 100, order)).read).toBeLessThanOrEqual(1_000 + LAST_NIGHT);
-      },
-    );
+    test.each(['asc', 'desc'] as const)('of open runs reads only open runs: %s', async (order) => {
+      const { read } = await readOf(['queued', 'ready', 'in_flight', 'acting'], 100, order);
+      expect(read).toBeLessThanOrEqual(2 * 100);
+      expect((await readOf(['acting'], 100, order)).read).toBeLessThanOrEqual(1_000 + LAST_NIGHT);
+    });
 
-    test('reads nothing for those in no state', async () => {
+    test('without states reads nothing', async () => {
       expect(await readOf([], 100, 'desc')).toEqual({ listed: [], read: 0 });
     });
   },
 );
 
-test('what the runs of a page have used is one statement, which reads their steps and calls alone', async () => {
+test('the usage of a page of runs is one statement, which reads only their steps and calls', async () => {
   await clear(db);
   await leaveUncounted(db, ['step', 'tool_call']);
   const { run_ids } = await acceptBareFleet(db, 300);
@@ -121,7 +118,7 @@ test('what the runs of a page have used is one statement, which reads their step
   expect(rowsReadOf(plans, 'tool_call')).toEqual([200]);
 });
 
-test('a list of runs looks up who holds a conversation for the queued ones of its page alone', async () => {
+test('a list of runs looks up conversation holders only for queued runs of its page', async () => {
   await clear(db);
   const first = await acceptBareFleet(db, 200);
   await accept(

@@ -104,7 +104,7 @@ function expectedOf(page: Page, filter: RunFilter): readonly string[] {
   return page.before === null ? found.slice(0, page.limit) : found.slice(-page.limit);
 }
 
-test('every page of every filter holds the runs that a look at all of them finds, in the order asked for', async () => {
+test('every page of every filter holds the runs found by a full scan, in the requested order', async () => {
   const orNull = <Value>(values: fc.Arbitrary<Value>): fc.Arbitrary<Value | null> =>
     fc.oneof(fc.constant(null), values);
   const ids = stored.map((run) => run.id);
@@ -152,7 +152,7 @@ test('every page of every filter holds the runs that a look at all of them finds
 test.each([
   ['that await their caller', ['requires_action']],
   ['that have not ended', RUN_STATES.filter((state) => !isRunEnded(state))],
-] as const)('going from page to page shows every run %s once', async (_which, states) => {
+] as const)('paging shows every run once: %s', async (_which, states) => {
   const filter = { ...everything, states };
   for (const order of ['asc', 'desc'] as const) {
     const seen: string[] = [];

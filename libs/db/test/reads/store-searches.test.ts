@@ -88,7 +88,7 @@ const within = <T>(statementMs: number, work: (trx: Tx) => Promise<T>): Promise<
   });
 
 describe.each(KINDS)('a search of $kind', ({ keep, find, table }) => {
-  test('finds what has any word of its query; first what has more of them, then what has them more often', async () => {
+  test('finds texts with any word of its query: first by number of distinct words, then by frequency', async () => {
     const made = await agents(1);
     const [{ id, conversation_id } = anAgent()] = made;
     const texts = ['rice', 'green rice', 'tea and rice', 'green tea', 'tea, tea and rice'];
@@ -98,7 +98,7 @@ describe.each(KINDS)('a search of $kind', ({ keep, find, table }) => {
     expect(found[0]?.toSorted()).toEqual(texts.filter((text) => text !== 'rice').toSorted());
   });
 
-  test('of a thousand words over long texts that hold most of them takes no more than a statement may', async () => {
+  test('for a thousand words in long texts with most of them stays below the statement timeout', async () => {
     const made = await agents(1);
     const [{ id, conversation_id } = anAgent()] = made;
     const word = (n: number) => `w${n.toString(16)}`;
@@ -111,7 +111,7 @@ describe.each(KINDS)('a search of $kind', ({ keep, find, table }) => {
     expect(found).toHaveLength(10);
   });
 
-  test('takes no more than a statement may however many are made at once, each for its own agent', async () => {
+  test('of many agents at once stays below the statement timeout', async () => {
     const made = await agents(80);
     for (const [place, { id, conversation_id }] of made.entries())
       await keep(id, conversation_id, [`tea of ${place}`]);

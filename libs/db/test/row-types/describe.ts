@@ -1,19 +1,19 @@
 import { join, relative } from 'node:path';
 import ts from 'typescript';
 
-/** A statement of libs/db/src whose rows have a type: sql<Row>`…`.execute(…), or readCutPage<Row>(…). */
+/** A statement of libs/db/src with a row type: sql<Row>`…`.execute(…), or readCutPage<Row>(…). */
 export interface TypedStatement {
   readonly file: string;
   readonly first_line: number;
   readonly last_line: number;
-  /** By name. Undefined: the type is a parameter of the function, and its callers name it. */
+  /** By name. Undefined: the type is a parameter of the function, named by its callers. */
   readonly columns: Readonly<Record<string, TypedColumn>> | undefined;
   /** The type has an index signature: the result may have further columns. */
   readonly is_open: boolean;
 }
 
 export interface TypedColumn {
-  /** Of the values besides null; empty: any. */
+  /** Kinds of the values besides null; empty: any. */
   readonly kinds: readonly string[];
   readonly nullable: boolean;
   /** May be absent from the result. */
@@ -53,7 +53,7 @@ export function describeStatements(): readonly TypedStatement[] {
   return found;
 }
 
-/** The type of the rows that a call returns, where the call says it. */
+/** Returns the row type named by a call. */
 function rowTypeOf({ expression, typeArguments }: ts.CallExpression): ts.TypeNode | undefined {
   if (ts.isIdentifier(expression) && expression.text === 'readCutPage') return typeArguments?.[0];
   if (!ts.isPropertyAccessExpression(expression) || expression.name.text !== 'execute') return undefined;

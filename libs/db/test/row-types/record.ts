@@ -6,7 +6,7 @@ import { sql, type RawBuilder } from 'kysely';
 import pg from 'pg';
 import { afterAll, expect } from 'vitest';
 
-/** The columns that the server sent for one statement of the source. */
+/** The columns sent by the server for a statement of the source. */
 export interface RecordedStatement {
   /** `<path>:<line>` of libs/db/src on the call stack, innermost first. */
   readonly frames: readonly string[];
@@ -15,11 +15,11 @@ export interface RecordedStatement {
 
 export interface RecordedColumn {
   readonly type_id: number;
-  /** A null was among the rows. */
+  /** A row had a null. */
   has_null: boolean;
 }
 
-/** A file of records: the statements that one test file ran. */
+/** A file of records, with the statements of a test file. */
 export interface StatementRecord {
   readonly test_file: string;
   readonly statements: readonly RecordedStatement[];

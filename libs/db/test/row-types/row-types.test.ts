@@ -5,14 +5,14 @@ import { describeStatements, type TypedStatement } from './describe.ts';
 import type { RecordedColumn, RecordedStatement, StatementRecord } from './record.ts';
 
 /*
- * Runs after all other tests. They have recorded the columns that the server sent for each statement of libs/db (record.ts);
- * here these are compared with the row types that the source claims (describe.ts).
+ * Compares the columns that the server sent for each statement of libs/db, recorded by the other tests (record.ts), with
+ * the row types in the source (describe.ts). Runs after all other tests.
  */
 
 const ROOT = join(import.meta.dirname, '../../../..');
 const RECORDING = '{libs/db/test,apps/api/test,apps/worker/test,test/stack}/**/*.test.ts';
 
-/** The kind of JavaScript value that the driver makes of each Postgres type; JSON may be any. */
+/** The kind of the driver's JavaScript value for each Postgres type; JSON may be any kind. */
 const KINDS: Readonly<Record<number, string>> = {
   ...kindOf('boolean', 16),
   ...kindOf('number', 20, 21, 23, 26, 701),
@@ -25,7 +25,7 @@ const KINDS: Readonly<Record<number, string>> = {
 const records = readRecords();
 
 test.skipIf(records.length === 0)(
-  'the columns of each statement are those of its row type, and none is null unless the type says so',
+  'each statement has the columns of its row type, and only nullable columns have nulls',
   () => {
     const typed = describeStatements();
     const seen = new Set<TypedStatement>();
@@ -39,7 +39,7 @@ test.skipIf(records.length === 0)(
     expect([...complaints].sort()).toEqual([]);
     const recording = globSync(RECORDING, { cwd: ROOT }).filter((file) => !file.includes('row-types'));
     const have = new Set(records.map((record) => record.test_file));
-    // A part of the tests runs a part of the statements.
+    // A partial test run executes only some statements.
     if (!recording.every((file) => have.has(join(ROOT, file)))) return;
     const unseen = typed.filter((each) => each.columns !== undefined && !seen.has(each));
     expect(unseen.map(nameOf), 'statements that no test runs').toEqual([]);
@@ -54,7 +54,7 @@ function readRecords(): readonly StatementRecord[] {
   );
 }
 
-/** The claim about the rows of a statement, and the columns that readCutPage adds for itself. */
+/** Finds the row type of a statement, and adds the columns of readCutPage itself. */
 function typedStatementOf(
   typed: readonly TypedStatement[],
   { frames }: RecordedStatement,

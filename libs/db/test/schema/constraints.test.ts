@@ -18,7 +18,7 @@ const tokens = { input_tokens: 1, output_tokens: 1, cost_nanousd: 1 };
 const sent = { submit_started_at: NOW, body_bytes: 1, body_sha256: 'aa' };
 const accepted = { ...sent, provider_id: 'msgbatch_1', submitted_at: NOW };
 
-/** A row that every constraint of its table accepts. */
+/** A valid row of each table. */
 const VALID: Readonly<Record<string, Row>> = {
   conversation: { id: ID, project_id },
   conversation_summary: {
@@ -175,7 +175,7 @@ const VALID: Readonly<Record<string, Row>> = {
   idempotency_key: { project_id, key: 'k', request_sha256: 'aa', batch_id: ID },
 };
 
-/** What each CHECK refuses: changes to the valid row, every one of which it alone must refuse. */
+/** The rows that each CHECK refuses: changes to the valid row that break no other CHECK. */
 const REFUSED: Readonly<Record<string, readonly Row[]>> = {
   'agent.agent_context_window_limit_check': [{ context_window_limit: 0 }],
   'agent.agent_model_check': [{ model: 'claude' }, { model: '/claude' }],
@@ -385,7 +385,7 @@ const REFUSED: Readonly<Record<string, readonly Row[]>> = {
   'tool_call.tool_call_state_check': [{ state: 'open', ended_at: NOW }],
 };
 
-/** Runs `work` in a transaction that is undone, with foreign keys at rest: a row is judged by its own constraints. */
+/** Runs `work` in a transaction that is rolled back, without foreign keys, so that a row is checked alone. */
 async function onTrial<T>(work: (client: PoolClient) => Promise<T>): Promise<T> {
   const client = await database.pool.connect();
   try {
@@ -403,7 +403,7 @@ function insert(client: PoolClient, table: string, row: Row): Promise<unknown> {
   return client.query(`insert into ${table} (${names.join(', ')}) values (${places})`, Object.values(row));
 }
 
-/** The name of the constraint that refuses the row; null when none does. */
+/** Returns the name of the constraint that refuses the row; null if the row is accepted. */
 function refusedBy(table: string, row: Row): Promise<string | null> {
   return onTrial(async (client) => {
     try {
@@ -422,7 +422,7 @@ async function names(text: string): Promise<readonly string[]> {
   return rows.map((row) => row.name);
 }
 
-test('every CHECK of the schema has its row below', async () => {
+test('every CHECK of the schema has a case below', async () => {
   const checks = await names(
     `select c.relname || '.' || k.conname as name from pg_constraint k join pg_class c on c.oid = k.conrelid
       where k.contype = 'c' and c.relnamespace = 'public'::regnamespace`,
@@ -430,14 +430,11 @@ test('every CHECK of the schema has its row below', async () => {
   expect(Object.keys(REFUSED).sort()).toEqual([...checks].sort());
 });
 
-test.each(Object.entries(VALID))(
-  'the row that the refusals start from is itself accepted: %s',
-  async (table, row) => {
-    expect(await refusedBy(table, row)).toBeNull();
-  },
-);
+test.each(Object.entries(VALID))('the base row of the refusals is accepted: %s', async (table, row) => {
+  expect(await refusedBy(table, row)).toBeNull();
+});
 
-describe('a CHECK refuses what its state must not be', () => {
+describe('a CHECK refuses an invalid row', () => {
   const cases = Object.entries(REFUSED).flatMap(([path, changes]) => {
     const [table = '', constraint = ''] = path.split('.');
     return changes.map((change) => ({
@@ -448,12 +445,12 @@ describe('a CHECK refuses what its state must not be', () => {
     }));
   });
   test.each(cases)('$constraint: $change', async ({ table, constraint, row }) => {
-    // Postgres names the first constraint broken, by name; so the row must break no earlier one.
+    // Postgres names the first broken constraint by name, so the row must break no earlier one.
     expect(await refusedBy(table, { ...VALID[table], ...row })).toBe(constraint);
   });
 });
 
-describe('keys say what may be there once', () => {
+describe('a unique constraint refuses a second row', () => {
   test.each([
     [
       'a step has one answer',
@@ -518,7 +515,7 @@ describe('keys say what may be there once', () => {
     await expect(outcome).rejects.toMatchObject({ code: '23505', constraint });
   });
 
-  test('attempts that were not applied may be many', async () => {
+  test('several attempts may be unapplied', async () => {
     await onTrial(async (client) => {
       const lost = { ...VALID['step'], state: 'lost', ended_at: NOW };
       await insert(client, 'step', lost);
@@ -529,7 +526,7 @@ describe('keys say what may be there once', () => {
   });
 });
 
-test('tables written for every run or step have no foreign keys', async () => {
+test('tables written per run or step have no foreign keys', async () => {
   const owners = await names(
     `select distinct conrelid::regclass::text as name from pg_constraint where contype = 'f'`,
   );

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import pg from 'pg';
 
-/** A database with nothing in it, not even the schema. `drop` removes it, cutting whoever is still connected. */
+/** Creates a database without a schema. `drop` closes its connections and removes it. */
 export async function openEmptyDatabase(
   serverUrl: string,
 ): Promise<{ readonly url: string; drop(): Promise<void> }> {

@@ -13,11 +13,11 @@ afterAll(() => database.close());
 
 const committed = (): string => readFileSync(new URL('../../schema.sql', import.meta.url), 'utf8');
 
-test('the committed schema.sql is what the migrations make', async () => {
+test('the committed schema.sql is the result of the migrations', async () => {
   expect(committed(), 'out of date: npm run dump-schema').toBe(await describeSchema(database.pool));
 });
 
-test('schema.sql leaves nothing out: run in an empty database, it makes the same schema', async () => {
+test('schema.sql is complete: in an empty database it creates the same schema', async () => {
   const empty = await openEmptyDatabase(inject('postgresUrl'));
   const client = new pg.Client({ connectionString: empty.url });
   await client.connect();

@@ -3,13 +3,13 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
 
 /*
- * The types that queries are checked against are written by hand, so their text is held to the migrated tables.
+ * Compares the hand-written types of queries with the migrated tables.
  */
 
 interface Column {
   readonly name: string;
   readonly nullable: boolean;
-  /** May be left out of an insert. */
+  /** May be omitted in an insert. */
   readonly optional: boolean;
 }
 
@@ -50,7 +50,7 @@ function byName(left: Column, right: Column): number {
   return left.name < right.name ? -1 : 1;
 }
 
-/** Table name → columns of its interface, inherited ones included, by name. */
+/** Reads the columns of each table's interface by name, inherited columns included. */
 function readDeclaredTables(text: string): ReadonlyMap<string, readonly Column[]> {
   const interfaces = new Map<
     string,

@@ -34,7 +34,7 @@ const callsOfRun = (runId: string) =>
     .orderBy('call_index')
     .execute();
 
-test('results are kept call by call, and the next reader finds them; what ended stays as it ended', async () => {
+test('results are stored call by call for the next reader, and ended calls stay unchanged', async () => {
   const fleet = await acceptFleet(db, 1);
   await ingest(db, await sealAndEnd(db), callsTools(4));
   const runId = fleet.run_ids[0]!;
@@ -73,7 +73,7 @@ test('results are kept call by call, and the next reader finds them; what ended 
   expect(await callsOfRun(runId)).toEqual(before);
 });
 
-test('calls of a batch that was cancelled are not journalled as begun', async () => {
+test('calls of a cancelled batch are not noted as begun', async () => {
   const fleet = await acceptFleet(db, 1);
   await ingest(db, await sealAndEnd(db), callsTools());
   await sql`update batch set state = 'cancelling', cancel_requested_at = app_now()`.execute(db);
@@ -83,7 +83,7 @@ test('calls of a batch that was cancelled are not journalled as begun', async ()
   expect(await readActingRuns(db, fleet.run_ids)).toMatchObject([{ batch_state: 'cancelling' }]);
 });
 
-test('a call that has ended is never begun again, whatever its end: one in doubt may have happened', async () => {
+test('an ended call never begins again, also when its end is in doubt', async () => {
   const fleet = await acceptFleet(db, 1);
   await ingest(db, await sealAndEnd(db), callsTools(4));
   const [run_id = ''] = fleet.run_ids;
@@ -104,7 +104,7 @@ test('a call that has ended is never begun again, whatever its end: one in doubt
   expect((await callsOfRun(run_id)).slice(0, 3)).toEqual(before.slice(0, 3));
 });
 
-test('runs leave a chunk part by part; it keeps its lease and its order, and goes with the last', async () => {
+test('runs leave a chunk part by part; it keeps its lease and order, and is deleted with the last run', async () => {
   await acceptFleet(db, 5);
   await ingest(db, await sealAndEnd(db), callsTools());
   const chunk = await claimToolsChunk(db, ALICE);

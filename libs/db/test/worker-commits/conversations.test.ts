@@ -57,7 +57,7 @@ async function holderOf(conversationId: string): Promise<string | null> {
   return row.run_id;
 }
 
-/** Asks for a cancel and does what the cancel flow does first: ends the runs that wait for nobody outside. */
+/** Requests a cancel and does the first part of the cancel flow: ends runs that wait inside. */
 async function cancelWaiting(batchId: string, limit = 1_000): Promise<number> {
   await inTransaction(db, (trx) => requestBatchCancel(trx, DEFAULT_PROJECT_ID, batchId));
   const claimed = await claimDueBatches(db, ['cancelling'], 10, ALICE);
@@ -73,7 +73,7 @@ async function cancelWaiting(batchId: string, limit = 1_000): Promise<number> {
 }
 
 describe('the runs of one conversation', () => {
-  test('take turns in the order in which they were accepted, each reading what was said before', async () => {
+  test('take turns in accept order, and each reads the earlier messages', async () => {
     const agent = await oneAgent();
     const batches = [];
     for (const text of ['one', 'two', 'three', 'four'])
@@ -111,7 +111,7 @@ describe('the runs of one conversation', () => {
     expect(await db.selectFrom('queued_input').selectAll().execute()).toEqual([]);
   });
 
-  test('of one batch wait in request order, and start with their input as it was given', async () => {
+  test('of a batch wait in request order, and start with their input verbatim', async () => {
     const agent = await oneAgent();
     const text = 'a\u0000b\ud800';
     const message = { role: 'user' as const, content: [{ type: 'text', text }], otid: 'otid-1', name: 'Ada' };
@@ -146,7 +146,7 @@ describe('the runs of one conversation', () => {
     expect(request!.messages_json).toContain(JSON.stringify([{ type: 'text', text }]));
   });
 
-  test('go on after one that failed', async () => {
+  test('continue after a failed run', async () => {
     const agent = await oneAgent();
     const batch = await accept(db, [aRun(agent.id), aRun(agent.id)]);
     const lease = await sealAndEnd(db);
@@ -160,7 +160,7 @@ describe('the runs of one conversation', () => {
     expect((await run(batch.run_ids[1]!)).state).toBe('ready');
   });
 
-  test('start without input of their own too', async () => {
+  test('also start without input', async () => {
     const agent = await oneAgent();
     const batch = await accept(db, [aRun(agent.id), aRun(agent.id, []), aRun(agent.id)]);
     await ingest(db, await sealAndEnd(db), DONE);
@@ -173,7 +173,7 @@ describe('the runs of one conversation', () => {
   test.each([
     ['the runs of its conversation', false],
     ['isolated runs', true],
-  ])('of an agent that is deleted while an accept waits are not accepted: %s', async (_name, isolated) => {
+  ])('of an agent deleted while an accept waits are not accepted: %s', async (_name, isolated) => {
     const agent = await oneAgent();
     const [deleted, committed] = [gate(), gate()];
     const deleting = inTransaction(db, async (trx) => {
@@ -194,7 +194,7 @@ describe('the runs of one conversation', () => {
   test.each([
     ['the runs of its conversation', false],
     ['isolated runs', true],
-  ])('keep the blocks of an agent that is deleted while they are accepted: %s', async (_name, isolated) => {
+  ])('keep the blocks of an agent deleted during their accept: %s', async (_name, isolated) => {
     const agent = await oneAgent();
     const [stored, committed] = [gate(), gate()];
     const accepting = inTransaction(db, async (trx) => {
@@ -218,7 +218,7 @@ describe('the runs of one conversation', () => {
     expect(await keepsBlocks()).toBe(false);
   });
 
-  test('of deleted agents keep nobody from the blocks of those that have none open any more', async () => {
+  test('of deleted agents do not block the release of blocks without open runs', async () => {
     const agents = [await oneAgent(), await oneAgent(), await oneAgent()];
     const [, , last = ''] = agents.map((agent) => agent.id).sort();
     const { run_ids } = await accept(
@@ -240,7 +240,7 @@ describe('the runs of one conversation', () => {
     expect(rows).toEqual([{ id: last }]);
   });
 
-  test('that were accepted while the one before was ending start at once', async () => {
+  test('accepted while the previous run ends start at once', async () => {
     const agent = await oneAgent();
     await accept(db, [aRun(agent.id)]);
     const lease = await sealAndEnd(db);
@@ -264,7 +264,7 @@ describe('the runs of one conversation', () => {
 });
 
 describe('the sweep', () => {
-  /** A conversation that nobody holds and two runs wait for: what a hand-over leaves that passed a locked run over. */
+  /** A free conversation with two waiting runs, as after a hand-over that skipped a locked run. */
   async function forgotten(): Promise<{
     readonly conversation_id: string;
     readonly run_ids: readonly string[];
@@ -286,7 +286,7 @@ describe('the sweep', () => {
 
   const sweep = (limit = 100) => inTransaction(db, (trx) => commitWaitingRunsStarted(trx, limit));
 
-  test('starts the first run that waits for a conversation which nobody holds', async () => {
+  test('starts the first run that waits for a free conversation', async () => {
     const { conversation_id, run_ids } = await forgotten();
     expect(await sweep()).toBe(1);
     expect(await holderOf(conversation_id)).toBe(run_ids[0]);
@@ -294,7 +294,7 @@ describe('the sweep', () => {
     expect((await run(run_ids[1]!)).state).toBe('queued');
   });
 
-  test('starts no second run in a conversation that was given away while it waited', async () => {
+  test('starts no second run in a conversation taken during its wait', async () => {
     const { conversation_id, run_ids } = await forgotten();
     const [locked, written] = [gate(), gate()];
     const first = inTransaction(db, async (trx) => {
@@ -313,7 +313,7 @@ describe('the sweep', () => {
     expect((await run(run_ids[1]!)).state).toBe('queued');
   });
 
-  test('by many at once starts each conversation once', async () => {
+  test('started several times at once starts each conversation once', async () => {
     const waiting = [];
     for (let n = 0; n < 5; n++) waiting.push(await forgotten());
     const started = await Promise.all(Array.from({ length: 6 }, () => sweep()));
@@ -322,7 +322,7 @@ describe('the sweep', () => {
       expect(await holderOf(conversation_id)).toBe(run_ids[0]);
   });
 
-  test('starts no more than asked', async () => {
+  test('starts at most the given number of runs', async () => {
     for (let n = 0; n < 3; n++) await forgotten();
     expect(await sweep(2)).toBe(2);
     expect(await sweep(2)).toBe(1);
@@ -330,7 +330,7 @@ describe('the sweep', () => {
 });
 
 describe('cancelling', () => {
-  test('hands the conversations of ready runs on to the batches behind', async () => {
+  test('hands the conversations of ready runs to the next batches', async () => {
     const agent = await oneAgent();
     const cancelled = await accept(db, [aRun(agent.id), aRun(agent.id)]);
     const next = await accept(db, [aRun(agent.id, ['next'])]);
@@ -350,14 +350,14 @@ describe('cancelling', () => {
       { batch_id: cancelled.id, cancelled: 2, queued: 0 },
       { batch_id: next.id, cancelled: 0, queued: 0 },
     ]);
-    // The chunk still names the run that was cancelled; sealing passes over it.
+    // The chunk still names the cancelled run; sealings skip it.
     const { id, count } = await seal(db);
     expect(count).toBe(1);
     const steps = await db.selectFrom('step').select('run_id').where('provider_batch_id', '=', id).execute();
     expect(steps).toEqual([{ run_id: next.run_ids[0] }]);
   });
 
-  test('leaves runs at the provider, and says whether more are waiting', async () => {
+  test('leaves runs at the provider alone, and reports whether more runs wait', async () => {
     const agents = await createTestAgents(db, 4);
     const batch = await accept(
       db,
@@ -375,13 +375,13 @@ describe('cancelling', () => {
     expect(await cancelWaiting(other.id, 2)).toBe(2);
   });
 
-  test('puts no input of a run into a conversation that is not going to be answered', async () => {
+  test('appends no input to a conversation of a cancelled run', async () => {
     const agent = await oneAgent();
     await accept(db, [aRun(agent.id, ['first'])]);
     const cancelled = await accept(db, [aRun(agent.id, ['never'])]);
     const next = await accept(db, [aRun(agent.id, ['next'])]);
     const lease = await sealAndEnd(db);
-    // Asked for, and not yet carried out, when the holder ends.
+    // Requested, but not carried out, when the holder ends.
     await inTransaction(db, (trx) => requestBatchCancel(trx, DEFAULT_PROJECT_ID, cancelled.id));
     await ingest(db, lease, DONE);
     expect((await run(cancelled.run_ids[0]!)).state).toBe('queued');

@@ -40,9 +40,9 @@ async function deadlocks(): Promise<number> {
   return rows[0]!.deadlocks;
 }
 
-test('commits, cancels, accepts and sweeps that meet in every order never deadlock, and lose no run', async () => {
+test('commits, cancels, accepts and sweeps in any order never deadlock, and lose no run', async () => {
   const agents = await createTestAgents(db, AGENTS);
-  // Every agent holds its neighbour's block too, so that chunks of other runs want the same blocks.
+  // Every agent also has its neighbour's block, so that chunks of different runs lock the same blocks.
   await sql`
     with own as (select agent_id, block_id, label, project_id, row_number() over (order by agent_id) as place from agent_block),
     renamed as (update block b set label = 'human' || own.place from own where own.block_id = b.id returning b.id, b.label)
@@ -81,7 +81,7 @@ test('commits, cancels, accepts and sweeps that meet in every order never deadlo
         const report = await inTransaction(db, async (trx) => {
           await holdLease(trx, lease);
           await lockBlocksOfAgents(trx, rows.map((row) => row.agent_id).reverse());
-          // One slot for all: every commit wants the same counts.
+          // A single slot, so that every commit locks the same counts.
           return commitDecisions(trx, decided, 0);
         });
         return markFinishedBatches(db, report.ended_batch_ids);
@@ -114,7 +114,7 @@ test('commits, cancels, accepts and sweeps that meet in every order never deadlo
   expect(failures).toEqual([]);
   expect(await deadlocks()).toBe(0);
 
-  // Drained by hand, every run ends, and nobody is left holding a conversation.
+  // Drained sequentially, every run ends, and every conversation is free.
   for (let round = 0; round < 200; round++) {
     await inTransaction(db, (trx) => commitWaitingRunsStarted(trx, 1_000));
     for (

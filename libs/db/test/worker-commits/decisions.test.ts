@@ -53,7 +53,7 @@ beforeEach(() =>
   sql`truncate batch, run, provider_batch, run_chunk, step, message, tool_call cascade`.execute(db),
 );
 
-/** Everything that a commit writes. */
+/** Reads everything that a commit writes. */
 async function everything(): Promise<unknown> {
   const { rows } = await sql`
     select (select json_agg(s order by s.run_id, s.number, s.attempt) from step s) as steps,
@@ -136,7 +136,7 @@ describe('applying answers', () => {
     expect(holders).toEqual([]);
   });
 
-  test('adds up over commits and slots, failures included', async () => {
+  test('sums counts over commits and slots, failures included', async () => {
     const fleet = await acceptFleet(db, 4);
     const lease = await sealAndEnd(db);
     const [a, b, c, d] = fleet.run_ids as [string, string, string, string];
@@ -170,7 +170,7 @@ describe('applying answers', () => {
     expect(chunk).toEqual([{ kind: 'tools', run_ids: [d] }]);
   });
 
-  test('a retry waits its time, and is another attempt of the same step', async () => {
+  test('delays a retry, which is another attempt of the same step', async () => {
     await acceptFleet(db, 2);
     const lease = await sealAndEnd(db);
     const report = await ingest(db, lease, { kind: 'expired' });
@@ -200,7 +200,7 @@ describe('applying answers', () => {
 });
 
 describe('an answer is applied at most once', () => {
-  test('a commit that is repeated as it was is refused, and nothing of it is kept', async () => {
+  test('a repeated commit is refused and stores nothing', async () => {
     const fleet = await acceptFleet(db, 2);
     const lease = await sealAndEnd(db);
     const decided = await inTransaction(db, (trx) => decide(trx, byRun(fleet.run_ids)));
@@ -209,12 +209,12 @@ describe('an answer is applied at most once', () => {
     const before = await everything();
     await expect(commit()).rejects.toThrow(/rows of step/);
     expect(await everything()).toEqual(before);
-    // Decided anew, there is nothing to do.
+    // A second decision finds nothing to do.
     expect(await ingest(db, lease, DONE, { run_ids: fleet.run_ids })).toMatchObject({ ended_runs: 0 });
     expect(await everything()).toEqual(before);
   });
 
-  test('one row that is not as decided undoes the whole commit', async () => {
+  test('a changed row rolls the whole commit back', async () => {
     const fleet = await acceptFleet(db, 5);
     const lease = await sealAndEnd(db);
     const stale = await inTransaction(db, (trx) => decide(trx, byRun(fleet.run_ids)));
@@ -224,7 +224,7 @@ describe('an answer is applied at most once', () => {
     expect(await everything()).toEqual(before);
   });
 
-  test('an answer to an earlier attempt is refused by the row, whatever was decided', async () => {
+  test('an answer to an earlier attempt is refused by the row, whatever the decision', async () => {
     const fleet = await acceptFleet(db, 1);
     await sealAndEnd(db);
     const stale = await inTransaction(db, (trx) => decide(trx, byRun(fleet.run_ids)));
@@ -233,7 +233,7 @@ describe('an answer is applied at most once', () => {
     await expect(inTransaction(db, (trx) => commitDecisions(trx, stale))).rejects.toThrow(/rows of step/);
   });
 
-  test('where the state guard is blind, the key still refuses a second applied attempt', async () => {
+  test('without the state guard, the key still refuses a second applied attempt', async () => {
     const fleet = await acceptFleet(db, 1);
     const lease = await sealAndEnd(db);
     await ingest(db, lease, callsTools());
@@ -248,7 +248,7 @@ describe('an answer is applied at most once', () => {
     });
   });
 
-  test('two at once: one is applied, the other finds it done', async () => {
+  test('of two simultaneous commits the second finds the answer applied', async () => {
     const fleet = await acceptFleet(db, 20);
     const lease = await sealAndEnd(db);
     const reports = await Promise.all(
@@ -264,7 +264,7 @@ describe('an answer is applied at most once', () => {
   });
 });
 
-/** Contents that a database or a parser would like to improve. */
+/** Contents that a database or a parser might change. */
 const VERBATIM: readonly (readonly [string, string])[] = [
   ['an escaped NUL', String.raw`[{"type":"text","text":"a\u0000b"}]`],
   ['a lone high surrogate', String.raw`[{"type":"text","text":"a\ud83db"}]`],
@@ -284,7 +284,7 @@ const VERBATIM: readonly (readonly [string, string])[] = [
   ['NUL in a key', String.raw`[{"type":"text","te\u0000xt":"x","text":"y"}]`],
 ];
 
-describe('content is kept as it came', () => {
+describe('content is stored verbatim', () => {
   test.each(VERBATIM)('%s', async (_what, content_json) => {
     const fleet = await acceptFleet(db, 1);
     const content = [...(JSON.parse(content_json) as { type: string }[])];
@@ -311,7 +311,7 @@ describe('content is kept as it came', () => {
 });
 
 describe('tools', () => {
-  test('calls begun are journalled, and their results end the step and delete the chunk', async () => {
+  test('calls are noted as begun, and their results end the step and delete the chunk', async () => {
     const fleet = await acceptFleet(db, 2);
     await ingest(db, await sealAndEnd(db), callsTools(2));
     expect(await db.selectFrom('step').select('state').execute()).toEqual([
@@ -347,7 +347,7 @@ describe('tools', () => {
     await inTransaction(db, (trx) => commitCallsBegun(trx, []));
   });
 
-  test('results come once: a second commit of them is refused and keeps nothing', async () => {
+  test('a second commit of results is refused and stores nothing', async () => {
     await acceptFleet(db, 2);
     await ingest(db, await sealAndEnd(db), callsTools());
     const chunk = await claimToolsChunk(db, ALICE);
@@ -366,7 +366,7 @@ describe('tools', () => {
     expect(await everything()).toEqual(before);
   });
 
-  test('a chunk without a run that acts is deleted, and that is all', async () => {
+  test('a chunk without acting runs is deleted, and nothing else changes', async () => {
     await acceptFleet(db, 1);
     await ingest(db, await sealAndEnd(db), callsTools());
     const chunk = await claimToolsChunk(db, ALICE);
@@ -376,7 +376,7 @@ describe('tools', () => {
 });
 
 describe('memory', () => {
-  /** What ingest does with one call that rewrites the block of every run, each twice. */
+  /** Simulates the ingest of a call that rewrites the block of every run twice. */
   async function rewrite(
     runIds: readonly string[],
     agentIds: readonly string[],
@@ -425,7 +425,7 @@ describe('memory', () => {
     });
   }
 
-  test('written by calls makes revisions that name their writer, and the step is settled in the same commit', async () => {
+  test('writes of calls become revisions with their writer, settled with the step in the same commit', async () => {
     const fleet = await acceptFleet(db, 3);
     await sealAndEnd(db);
     await rewrite(fleet.run_ids, fleet.agent_ids, ['first', 'second\u0000 \ud800']);
@@ -466,8 +466,8 @@ describe('memory', () => {
   });
 });
 
-describe('lines put aside', () => {
-  test('are kept once, cut to size and made storable wherever they were cut', async () => {
+describe('quarantined lines', () => {
+  test('are stored once, cut to size and made storable wherever they were cut', async () => {
     await acceptFleet(db, 1);
     const lease = await sealAndEnd(db);
     const batch = await db
@@ -484,7 +484,7 @@ describe('lines put aside', () => {
         excerpt: '{"a\u0000\ud83d',
         bill: null,
       },
-      // The cut falls into the middle of a pair.
+      // The cut splits a surrogate pair.
       {
         line_number: 2,
         custom_id: `${'x'.repeat(199)}😀`,

@@ -37,7 +37,7 @@ async function putProviderBatch(state: 'submitted' | 'ingested'): Promise<void> 
 }
 
 test.each([true, false])(
-  'a database of which nobody has said who answers is taken as it is (simulated: %s)',
+  'a credential without a declaration accepts any answerer (simulated: %s)',
   async (simulated) => {
     await acceptFleet(db, 1);
     await putProviderBatch('submitted');
@@ -47,7 +47,7 @@ test.each([true, false])(
   },
 );
 
-test('with nothing under way who answers may change, in both directions', async () => {
+test('the answerer may change in both directions when nothing is unfinished', async () => {
   await putProviderBatch('ingested');
   for (const simulated of [true, false, true]) {
     await declare(simulated);
@@ -66,7 +66,7 @@ test.each([
     'simulated',
     /^Unfinished at the real provider: 2 runs, 1 provider batch\. .*Start with ANTHROPIC_API_KEY /,
   ],
-])('what is under way (simulated: %s) is not handed over to the %s one', async (simulated, _, message) => {
+])('unfinished work (simulated: %s) blocks a change to the %s answerer', async (simulated, _, message) => {
   await declare(simulated);
   await acceptFleet(db, 2);
   await putProviderBatch('submitted');
@@ -77,13 +77,13 @@ test.each([
   expect(await declared()).toBe(simulated);
 });
 
-test('a provider batch that is open though its runs have ended is not handed over either', async () => {
+test('an open provider batch of ended runs blocks a change', async () => {
   await declare(false);
   await putProviderBatch('submitted');
   await expect(declare(true)).rejects.toThrow(/^Unfinished at the real provider: 1 provider batch\. /);
 });
 
-test('of two that start at once with different providers the second is told what the first has said', async () => {
+test('of two simultaneous starts with different providers the second is refused', async () => {
   await acceptFleet(db, 1);
   const { opened, open } = gate();
   const said = gate();
@@ -101,7 +101,7 @@ test('of two that start at once with different providers the second is told what
   await refused;
 });
 
-test('who answers changes without a look at what has ended', async () => {
+test('a change of the answerer reads no ended rows', async () => {
   await declare(false);
   const { id } = await acceptFleet(db, 100);
   await sql`

@@ -59,7 +59,7 @@ beforeEach(() =>
 
 type State = 'building' | 'submitting' | 'unknown' | 'submitted' | 'ended';
 
-/** A provider batch of two steps in the given state, held by ALICE. */
+/** Creates a provider batch of two steps in the given state, held by ALICE. */
 async function heldIn(state: State): Promise<Lease> {
   await acceptFleet(db, 2);
   const { id } = await seal(db);
@@ -85,7 +85,7 @@ const remote = { provider_id: 'msgbatch_late', expires_at: null };
 const body = { request_count: 2, bytes: 1, sha256: 'aa' };
 const pass = { streamed: true, missing: false, lines_refused: 0, reason: 'late', delay_ms: 0 };
 
-/** Every commit under the lease of a provider batch, and the state that it leaves. */
+/** Every commit under the lease of a provider batch, with its expected state. */
 const COMMITS: readonly {
   readonly name: string;
   readonly state: State;
@@ -155,7 +155,7 @@ const COMMITS: readonly {
   { name: 'commitStreamAgain', state: 'ended', commit: (trx, lease) => commitStreamAgain(trx, lease, pass) },
 ];
 
-/** Everything that a late commit could have changed. */
+/** Reads everything that a late commit could change. */
 async function everything(): Promise<unknown> {
   const { rows } = await sql`
     select (select json_agg(p order by p.id) from provider_batch p) as provider_batches,
@@ -166,7 +166,7 @@ async function everything(): Promise<unknown> {
   return rows[0];
 }
 
-describe('a worker that was overtaken changes nothing', () => {
+describe('an overtaken worker changes nothing', () => {
   test.each(COMMITS)('$name from $state is refused as fenced', async ({ state, commit }) => {
     const lease = await heldIn(state);
     const taken = await later(db, 60_000, (trx) => claimProviderBatch(trx, lease.id, state, BOB));
@@ -188,7 +188,7 @@ describe('a worker that was overtaken changes nothing', () => {
     expect(await everything()).toEqual(before);
   });
 
-  test('a poll leaves the rows alone that were taken over, and writes the others', async () => {
+  test('a poll skips rows that were taken over, and writes the others', async () => {
     const [lost, kept] = [await heldIn('submitted'), await heldIn('submitted')];
     await later(db, 60_000, (trx) => claimProviderBatch(trx, lost.id, 'submitted', BOB));
     const move = { move: 'ended', delay_ms: 0, missing: false } as const;
@@ -210,7 +210,7 @@ describe('a worker that was overtaken changes nothing', () => {
     ]);
   });
 
-  test('results are not applied under a lost lease', async () => {
+  test('answers are not applied under a lost lease', async () => {
     const lease = await heldIn('ended');
     await later(db, 60_000, (trx) => claimProviderBatch(trx, lease.id, 'ended', BOB));
     const before = await everything();
@@ -218,7 +218,7 @@ describe('a worker that was overtaken changes nothing', () => {
     expect(await everything()).toEqual(before);
   });
 
-  test('results of tools are not applied under a lost lease', async () => {
+  test('tool results are not applied under a lost lease', async () => {
     await ingest(db, await heldIn('ended'), callsTools());
     const chunk = await claimToolsChunk(db, ALICE);
     await later(db, 60_000, (trx) => claimToolsChunk(trx, BOB));

@@ -50,7 +50,7 @@ async function batch(id: string) {
   return db.selectFrom('batch').selectAll().where('id', '=', id).executeTakeFirstOrThrow();
 }
 
-/** What the finish flow does with one due batch; the state it wrote, undefined when none was due. */
+/** Runs the finish flow for one due batch, and returns the written state; undefined without a due batch. */
 async function finish(claimant = ALICE): Promise<string | null | undefined> {
   const [claimed] = await claimDueBatches(db, ['running', 'cancelling'], 1, claimant);
   if (claimed === undefined) return undefined;
@@ -63,7 +63,7 @@ async function finish(claimant = ALICE): Promise<string | null | undefined> {
 }
 
 describe('the end of a batch', () => {
-  test('comes when its last run has ended, once', async () => {
+  test('is written once, after its last run has ended', async () => {
     const fleet = await acceptFleet(db, 3);
     const lease = await sealAndEnd(db);
     await ingest(db, lease, DONE, { run_ids: fleet.run_ids.slice(0, 2) });
@@ -80,7 +80,7 @@ describe('the end of a batch', () => {
     expect(await markFinishedBatches(db, [])).toEqual([]);
   });
 
-  test('is not missed when its last two runs end at once: of the two, the later look sees both', async () => {
+  test('is not missed when its last two runs end at once: the later commit sees both', async () => {
     for (let round = 0; round < 12; round++) {
       const fleet = await acceptFleet(db, 2);
       const lease = await sealAndEnd(db);
@@ -97,7 +97,7 @@ describe('the end of a batch', () => {
     }
   });
 
-  test('is not written while a run is open: it is looked at again later, at once when somebody marks it', async () => {
+  test('is not written while a run is open; a later look, or a mark, checks again', async () => {
     const fleet = await acceptFleet(db, 1);
     await sql`update batch set next_due_at = app_now()`.execute(db);
     expect(await finish()).toBeNull();
@@ -110,7 +110,7 @@ describe('the end of a batch', () => {
     expect(await finish()).toBe('completed');
   });
 
-  test('looked at just before the last run ends is marked by whoever ended it', async () => {
+  test('checked just before the last run ends is marked by the commit that ends the run', async () => {
     const fleet = await acceptFleet(db, 1);
     await sql`update batch set next_due_at = app_now()`.execute(db);
     const lease = await sealAndEnd(db);
@@ -125,7 +125,7 @@ describe('the end of a batch', () => {
       return state;
     });
     await looked.opened;
-    // A slot that exists: a new one would wait for the batch row, which is as good.
+    // An existing slot: a new slot would wait for the batch row, which tests the same.
     const ended = ingest(db, lease, DONE).then((report) => markFinishedBatches(db, report.ended_batch_ids));
     await untilLockIsAwaited(db);
     committed.open();
@@ -134,7 +134,7 @@ describe('the end of a batch', () => {
     expect(await finish()).toBe('completed');
   });
 
-  test('is seen by a look that had to wait for whoever marked it', async () => {
+  test('is found by a look that waited for the mark', async () => {
     const fleet = await acceptFleet(db, 1);
     await sql`update batch set next_due_at = app_now()`.execute(db);
     const lease = await sealAndEnd(db);
@@ -154,7 +154,7 @@ describe('the end of a batch', () => {
     expect(await looking).toMatchObject({ open_runs: 0, completed_runs: 1 });
   });
 
-  test('is failed when no run completed', async () => {
+  test('is `failed` without a completed run', async () => {
     const fleet = await acceptFleet(db, 2);
     await ingest(db, await sealAndEnd(db), {
       kind: 'errored',
@@ -193,7 +193,7 @@ describe('the deadline of a run', () => {
     ]);
   }
 
-  test('is looked for while the run is open, whatever it does, and no longer after any end', async () => {
+  test('is watched while the run is open, in every state, and no longer after its end', async () => {
     const agents = await createTestAgents(db, 3);
     const [answering, trying] = agents.map(({ id }) => ({ ...aRun(id), deadline: FUTURE }));
     const batch = await accept(db, [answering!, trying!, aRun(agents[2]!.id)]);
@@ -222,7 +222,7 @@ describe('the deadline of a run', () => {
     ]);
   });
 
-  test('passed, ends a run that waits and hands on one that waits for its caller, which is found until its end', async () => {
+  test('ends a waiting run, and releases a run that awaits its caller, which is found until its end', async () => {
     const PAST = '2020-01-01T00:00:00.000Z';
     const agents = await createTestAgents(db, 2);
     const batch = await accept(
@@ -241,7 +241,7 @@ describe('the deadline of a run', () => {
 });
 
 describe('the sweep', () => {
-  test('finds batches that ended without a bell, also those that never had a run', async () => {
+  test('finds batches that ended without a bell, also without any run', async () => {
     const fleet = await acceptFleet(db, 1);
     await ingest(db, await sealAndEnd(db), DONE);
     const empty = newId();
@@ -254,9 +254,9 @@ describe('the sweep', () => {
     expect((await batch(open.id)).next_due_at).toBeNull();
   });
 
-  test('and those who end runs mark batches side by side without a deadlock', async () => {
+  test('and commits that end runs mark batches without a deadlock', async () => {
     const ids = Array.from({ length: 300 }, () => newId());
-    // Rows lie in the table in the opposite order of their ids.
+    // The rows are stored in the opposite order of their ids.
     await sql`insert into batch (id, project_id, state, total)
       select id, ${DEFAULT_PROJECT_ID}::uuid, 'running', 0 from unnest(${[...ids].sort().reverse()}::uuid[]) as t(id)`.execute(
       db,
@@ -278,7 +278,7 @@ describe('the sweep', () => {
     }
   });
 
-  test('forgets idempotency keys by age', async () => {
+  test('deletes old idempotency keys', async () => {
     const fleet = await acceptFleet(db, 1);
     await sql`insert into idempotency_key (project_id, key, request_sha256, batch_id, created_at) values
       (${DEFAULT_PROJECT_ID}::uuid, 'old', 'aa', ${fleet.id}::uuid, app_now() - interval '8 days'),
@@ -307,13 +307,13 @@ describe('a cancelled batch', () => {
     });
   }
 
-  test('without a run outside ends as cancelled at once', async () => {
+  test('with only waiting runs ends as cancelled at once', async () => {
     const fleet = await acceptFleet(db, 2);
     await cancel(fleet.id);
     expect((await batch(fleet.id)).state).toBe('cancelled');
   });
 
-  test('waits for what is at the provider, stores it, and sends nothing more', async () => {
+  test('waits for runs at the provider, stores their answers, and sends nothing more', async () => {
     const fleet = await acceptFleet(db, 2);
     const lease = await sealAndEnd(db);
     await cancel(fleet.id);
@@ -329,11 +329,11 @@ describe('a cancelled batch', () => {
     expect(await finish()).toBe('cancelled');
   });
 
-  test('is gone through from place to place, past what is at the provider', async () => {
+  test('is processed place by place, past runs at the provider', async () => {
     const fleet = await acceptFleet(db, 6);
     const { rows } = await sql<{ id: string }>`select id from run order by ordinal`.execute(db);
     const runIds = rows.map((row) => row.id);
-    // The second is at the provider, and the last waits for its caller.
+    // The second run is at the provider, and the last awaits its caller.
     await sql`update run set state = 'in_flight' where id = ${runIds[1]}::uuid`.execute(db);
     await sql`update run set state = 'requires_action' where id = ${runIds[5]}::uuid`.execute(db);
     await inTransaction(db, (trx) => requestBatchCancel(trx, DEFAULT_PROJECT_ID, fleet.id));
@@ -348,12 +348,12 @@ describe('a cancelled batch', () => {
       inTransaction(db, (trx) => commitParkedRunsReleased(trx, lease, { from_ordinal, limit: 1 }, 0));
     expect(await release(0)).toEqual({ released: 1, next_ordinal: 6 });
     expect(await release(6)).toEqual({ released: 0, next_ordinal: null });
-    // What became ready behind the place is found by the next look.
+    // A run that became ready behind the place is found by the next look.
     await sql`update run set state = 'ready' where id = ${runIds[1]}::uuid`.execute(db);
     expect(await cancelFrom(0)).toMatchObject({ cancelled: 1, next_ordinal: null });
   });
 
-  test('names the provider batches that hold its steps, and which hold nothing else', async () => {
+  test('lists the provider batches that hold its steps, and marks those that hold no other steps', async () => {
     const alone = await acceptFleet(db, 2);
     const first = await seal(db);
     await submit(db, first.id);

@@ -39,8 +39,7 @@ import { acceptBatch } from '../../src/testing/index.ts';
 import { aBatch, anAgent, aRun, createTestAgents } from '../factories.ts';
 
 /*
- * The worker's protocol done by hand, one act at a time, with the real decisions of the core: what the flows do,
- * without a provider and without tools.
+ * The worker's protocol, act by act, with the real decisions of the core: the flows without a provider and without tools.
  */
 
 export const ALICE = { owner: 'alice', lease_duration_ms: 30_000 };
@@ -64,7 +63,7 @@ export function leaseOf(
   return { table, id: row.id, epoch: row.lease_epoch };
 }
 
-/** Runs `work` in a transaction whose clock stands `ms` after the real one. */
+/** Runs `work` in a transaction with a clock `ms` ahead. */
 export function later<T>(db: Database, ms: number, work: (trx: Tx) => Promise<T>): Promise<T> {
   return inTransaction(db, async (trx) => {
     await sql`select set_config('nightshift.now', (clock_timestamp() + ${ms} * interval '1 millisecond')::text, true)`.execute(
@@ -74,7 +73,7 @@ export function later<T>(db: Database, ms: number, work: (trx: Tx) => Promise<T>
   });
 }
 
-/** A promise that a test settles: how one transaction is made to wait for another. */
+/** A promise that a test settles, to make a transaction wait for another. */
 export function gate(): { readonly opened: Promise<void>; readonly open: () => void } {
   const { promise, resolve } = Promise.withResolvers<void>();
   return { opened: promise, open: () => resolve() };
@@ -95,14 +94,14 @@ export interface Accepted {
   readonly run_ids: readonly string[];
 }
 
-/** A batch of the given runs. */
+/** Builds a batch of the given runs. */
 export async function accept(db: Database, runs: readonly NewRun[]): Promise<Accepted> {
   const batch = aBatch(runs);
   const { run_ids } = await inTransaction(db, (trx) => acceptBatch(trx, DEFAULT_PROJECT_ID, batch));
   return { id: batch.id, run_ids };
 }
 
-/** A batch of `count` runs, each of an agent of its own that holds a block. */
+/** Accepts a batch of `count` runs, each of its own agent with a block. */
 export async function acceptFleet(
   db: Database,
   count: number,
@@ -118,7 +117,7 @@ export async function acceptFleet(
   };
 }
 
-/** A batch of `count` runs whose agents hold nothing: many of them are made quickly. */
+/** Accepts a batch of `count` runs of agents without blocks, which are quick to create. */
 export async function acceptBareFleet(
   db: Database,
   count: number,
@@ -138,7 +137,7 @@ export function newNonce(): string {
   return `n${process.pid.toString(36)}x${nonces.toString(36)}`.padStart(6, '0').slice(0, 16);
 }
 
-/** Seals what is ready; the provider batch and how many steps it has. */
+/** Seals ready runs; returns the provider batch and its number of steps. */
 export async function seal(
   db: Database,
   limit = 10_000,
@@ -149,7 +148,7 @@ export async function seal(
   return { id, count: requests };
 }
 
-/** Claims a provider batch that must be in `state`. */
+/** Claims a provider batch, which must be in `state`. */
 export async function claim(
   db: Database,
   id: string,
@@ -161,7 +160,7 @@ export async function claim(
   return leaseOf('provider_batch', row);
 }
 
-/** Claims a building provider batch and writes ahead. */
+/** Claims a provider batch in `building` and writes ahead. */
 export async function writeAhead(db: Database, id: string): Promise<Lease> {
   const lease = await claim(db, id, 'building');
   const { request_count } = await db
@@ -173,14 +172,14 @@ export async function writeAhead(db: Database, id: string): Promise<Lease> {
   return lease;
 }
 
-/** Takes a building provider batch to `submitted`. */
+/** Moves a provider batch from `building` to `submitted`. */
 export async function submit(db: Database, id: string): Promise<void> {
   const lease = await writeAhead(db, id);
   const remote = { provider_id: `msgbatch_${id}`, expires_at: null };
   await inTransaction(db, (trx) => commitSubmitted(trx, lease, remote, 0));
 }
 
-/** Takes a building provider batch to `ended` and claims it for ingest. */
+/** Moves a provider batch from `building` to `ended` and claims it for ingest. */
 export async function end(db: Database, id: string): Promise<Lease> {
   await submit(db, id);
   const lease = await claim(db, id, 'submitted');
@@ -190,7 +189,7 @@ export async function end(db: Database, id: string): Promise<Lease> {
   return claim(db, id, 'ended');
 }
 
-/** Seals everything ready and takes it to where its results can be applied. */
+/** Seals all ready runs and moves the provider batch to `ended`. */
 export async function sealAndEnd(db: Database): Promise<Lease> {
   const { id } = await seal(db);
   return end(db, id);
@@ -222,7 +221,7 @@ export function answer(content: readonly ContentBlock[], parts: Partial<StepAnsw
 
 export const DONE = answer([{ type: 'text', text: 'Done.' }]);
 
-/** An answer that calls tools, which is carried out later (`act`). */
+/** An answer with tool calls, which are carried out later (`act`). */
 export function callsTools(count = 1): StepOutcome {
   return answer(
     Array.from({ length: count }, (_, index) => ({
@@ -234,7 +233,7 @@ export function callsTools(count = 1): StepOutcome {
   );
 }
 
-/** A call of a tool of the operator; without an outcome it is pending. */
+/** A call of an operator's tool; without an outcome it is pending. */
 export function moduleCall(
   index: number,
   tool_use_id: string,
@@ -254,7 +253,7 @@ export function moduleCall(
   return { planned, outcome, duration_ms: outcome === null ? 0 : 1 };
 }
 
-/** What the core decides for each given run, as it is read; calls are left pending. */
+/** Decides each given run as read; calls stay pending. */
 export async function decide(
   db: Database,
   outcomes: ReadonlyMap<string, StepOutcome>,
@@ -270,7 +269,7 @@ export async function decide(
   });
 }
 
-/** Applies one outcome to every open step of a provider batch, or to those of the given runs; decides again what was stale. */
+/** Applies an outcome to every open step of a provider batch, or of the given runs; repeats a stale decision. */
 export async function ingest(
   db: Database,
   lease: Lease,
@@ -289,7 +288,7 @@ export async function ingest(
   });
 }
 
-/** Carries out the calls of acting runs: each gets `result`. The chunk is deleted. */
+/** Carries out the calls of acting runs, each with `result`, and deletes the chunk. */
 export function act(db: Database, chunk: ToolsChunk, result = 'seen'): Promise<CommitReport> {
   return inTransaction(db, (trx) => actIn(trx, chunk, result));
 }
@@ -300,7 +299,7 @@ interface ToolsChunk {
   readonly lease_epoch: number;
 }
 
-/** {@link act} in a transaction that is open. */
+/** Works like {@link act} in an open transaction. */
 export async function actIn(trx: Tx, chunk: ToolsChunk, result = 'seen'): Promise<CommitReport> {
   await holdLease(trx, leaseOf('run_chunk', chunk));
   const runs = await lockRuns(trx, chunk.run_ids);

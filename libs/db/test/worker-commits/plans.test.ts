@@ -69,9 +69,9 @@ import {
 } from './night-shift.ts';
 
 /*
- * What the planner knows right after a step has changed every row is wrong: no state that it counted is left. Where that
- * makes it expect one row, it may join a chunk by nested loop over a scan, which takes seconds instead of milliseconds.
- * So the hot statements are explained in just that moment, on stock settings.
+ * After a step has changed every row, the planner's statistics are wrong: no counted state is left. If it expects one row,
+ * it may join a chunk by nested loop over a scan, which takes seconds instead of milliseconds. These tests explain the hot
+ * statements in that moment, with default settings.
  */
 
 let database: TestDatabase;
@@ -96,10 +96,10 @@ afterAll(() => database.close());
 
 const RUNS = 10_000;
 const CHUNK = 500;
-/** A scan of these is never right: a chunk is a small part of them. */
+/** Tables that a chunk's statements must not scan: a chunk is a small part of them. */
 const HOT_TABLES = ['run', 'step', 'message', 'conversation', 'agent'];
 
-/** What must not be in a plan: a scan of a whole hot table, and work that grows with chunk times table. */
+/** Lists the faults of a plan: scans of whole hot tables, and work proportional to chunk times table. */
 function faultsOf(plan: PlanNode): readonly string[] {
   const faults: string[] = [];
   for (const node of nodesOf(plan)) {
@@ -124,7 +124,7 @@ function faultsOf(plan: PlanNode): readonly string[] {
       (node['Rows Removed by Join Filter'] ?? 0) +
       (node['Rows Removed by Filter'] ?? 0) * (node['Actual Loops'] ?? 1);
     if (removed > 4 * CHUNK) faults.push(`${type} threw ${removed} rows away`);
-    // A list that the planner has not seen is gone through for every row; one that it has seen becomes a hash table.
+    // A list unknown at planning is compared with every row; a known list becomes a hash table.
     const filter = node.Filter ?? node['Join Filter'] ?? '';
     if (/ (= ANY|<> ALL) \(\(?(\$|InitPlan)/.test(filter) && handled + removed > CHUNK / 10)
       faults.push(`${type} goes through a list for each of ${handled + removed} rows`);
@@ -139,7 +139,7 @@ async function expectGoodPlans(work: (trx: Tx) => Promise<unknown>, statementsMi
     expect({ statement, faults: faultsOf(plan) }).toEqual({ statement, faults: [] });
 }
 
-/** The commit of one chunk of result lines, with its locks: some runs end, some act, some try again. */
+/** Commits a chunk of result lines with its locks: some runs end, some act, some retry. */
 async function applyChunk(trx: Tx, lease: Lease, runIds: readonly string[]): Promise<void> {
   const outcomes = [
     DONE,
@@ -156,10 +156,10 @@ async function applyChunk(trx: Tx, lease: Lease, runIds: readonly string[]): Pro
   await commitDecisions(trx, decided);
 }
 
-/** The provider batch that holds the present step of all runs. */
+/** The lease of the provider batch with the present step of all runs. */
 let lease: Lease | null = null;
 
-/** Brings every run into flight for the first time; somebody else waits for each conversation. */
+/** Brings every run into flight for the first time; another run waits for each conversation. */
 async function takeOff(): Promise<Lease> {
   const { agent_ids } = await acceptBareFleet(db, RUNS);
   const { id, count } = await seal(db);
@@ -171,7 +171,7 @@ async function takeOff(): Promise<Lease> {
   return end(db, id);
 }
 
-/** Takes every run through the step it is in, has rows counted if so wished, and brings it into flight for the next. */
+/** Takes every run through its step, analyzes the tables if `counted`, and brings it into flight for the next step. */
 async function goOn(last: Lease, counted: boolean): Promise<Lease> {
   await ingest(db, last, callsTools());
   const chunks = await db.selectFrom('run_chunk').selectAll().where('kind', '=', 'tools').execute();
@@ -183,7 +183,7 @@ async function goOn(last: Lease, counted: boolean): Promise<Lease> {
 }
 
 describe.each(['never counted', 'counted before the last step', 'counted while nearly none could be seen'])(
-  'with 10,000 runs in flight and rows %s',
+  'with 10,000 runs in flight, rows %s',
   (when) => {
     beforeAll(async () => {
       lease =
@@ -195,11 +195,11 @@ describe.each(['never counted', 'counted before the last step', 'counted while n
 
     const someOpen = async (): Promise<readonly string[]> => {
       const open = await readOpenSteps(db, lease!.id, RUNS);
-      // Result files come in no particular order.
+      // Result files are unordered.
       return open.filter((_key, index) => index % (RUNS / CHUNK) === 7).map((key) => key.run_id);
     };
 
-    test('the commit of a chunk of answers looks rows up, and scans no table', async () => {
+    test('the commit of a chunk of answers looks rows up and scans no table', async () => {
       const runIds = await someOpen();
       expect(runIds).toHaveLength(CHUNK);
       await expectGoodPlans((trx) => applyChunk(trx, lease!, runIds), 10);
@@ -240,7 +240,7 @@ describe.each(['never counted', 'counted before the last step', 'counted while n
       }, 7);
     });
 
-    test('so does a sweep, however many runs there are', async () => {
+    test('so does a sweep, however many runs exist', async () => {
       await expectGoodPlans(async (trx) => {
         await markIdleBatches(trx);
         await commitOverdueRuns(trx, 500, 0);
@@ -249,16 +249,16 @@ describe.each(['never counted', 'counted before the last step', 'counted while n
       }, 4);
     });
 
-    test('the looks before a send read no run, where no batch is halted and no deadline has passed', async () => {
+    test('the checks before a send read no run without a halted batch or a passed deadline', async () => {
       const [look] = await explain(database.url, (trx) => readUnsendableSteps(trx, lease!.id));
       const runs = [...nodesOf(look!.plan)].filter((node) => node['Relation Name'] === 'run');
       expect(runs.map((node) => node['Actual Rows']! * node['Actual Loops']!)).toEqual(runs.map(() => 0));
     });
 
-    test('a plan that does not would be noticed', async () => {
+    test('a plan with a scan is detected', async () => {
       const runIds = await someOpen();
       const [locked] = await explain(database.url, async (trx) => {
-        // As a planner chooses that expects one row: by nested loop, over a scan.
+        // A planner that expects one row would choose a nested loop over a scan.
         await sql`set local enable_hashjoin = off`.execute(trx);
         await sql`set local enable_mergejoin = off`.execute(trx);
         await sql`set local enable_indexscan = off`.execute(trx);
@@ -271,7 +271,7 @@ describe.each(['never counted', 'counted before the last step', 'counted while n
       expect(faultsOf(locked!.plan).join()).toMatch(/threw \d+ rows away/);
     });
 
-    test('a list that is gone through row by row, because its statement is planned unseen, would be noticed', async () => {
+    test('a list scan in an unseen plan is detected', async () => {
       const runIds = await someOpen();
       const [counted] = await explain(database.url, async (trx) => {
         await forceGenericPlan(trx);
@@ -284,11 +284,11 @@ describe.each(['never counted', 'counted before the last step', 'counted while n
   },
 );
 
-test('runs, steps, calls and conversations stay HOT to the end of the run: their updates touch no index', async () => {
+test('updates of runs, steps, calls and conversations stay HOT to the end of the run: they touch no index', async () => {
   const pool = createPool({ url: database.url, max: 1, applicationName: 'test' });
-  // One connection, whose counts can be asked for at any moment.
+  // A single connection, whose counts can be read at any moment.
   const own: Database = new Kysely<DB>({ dialect: new PostgresDialect({ pool }) });
-  // A version that found no room on its page went to a new one: that says something of the page, not of an index.
+  // A version without room on its page went to another page, which says nothing about an index.
   const counts = async (): Promise<{ readonly all: number; readonly hot: number }> => {
     await sql`select pg_stat_force_next_flush()`.execute(own);
     const { rows } = await sql<{ all: number; hot: number }>`
@@ -300,7 +300,7 @@ test('runs, steps, calls and conversations stay HOT to the end of the run: their
     await clear(own);
     await sql`vacuum full run`.execute(own);
     await sql`vacuum full conversation`.execute(own);
-    // Few enough that a page has room for the new versions.
+    // So few that a page has room for the new versions.
     const agents = await createTestAgents(own, 8);
     const before = await counts();
     await accept(
@@ -325,9 +325,9 @@ test('runs, steps, calls and conversations stay HOT to the end of the run: their
       await act(own, chunk);
     }
     await answerAll(DONE);
-    // The server hands counts on when it finds the time.
-    // Of each step: the run three times, the step twice, its call once; of the last one: the run twice, the step once. An
-    // agent's conversation is taken and freed, an isolated one is made for its run and freed.
+    // The server flushes its counts with a delay.
+    // Per step: the run three times, the step twice, its call once; for the last step: the run twice, the step once. An
+    // agent's conversation is taken and freed; an isolated conversation is created for its run and freed.
     const updates = 16 * (4 * (3 + 2 + 1) + 2 + 1) + 8 * (2 + 1);
     await expect.poll(async () => (await counts()).all - before.all, { timeout: 120_000 }).toBe(updates);
     expect((await counts()).hot - before.hot).toBe(updates);
@@ -336,7 +336,7 @@ test('runs, steps, calls and conversations stay HOT to the end of the run: their
   }
 });
 
-test('sealing runs of as many definitions joins nothing by nested loop over what it computed', async () => {
+test('sealing runs with as many definitions joins no computed rows by nested loop', async () => {
   await clear(db);
   await acceptBareFleet(db, 3_000);
   await sql`
@@ -354,7 +354,7 @@ test('sealing runs of as many definitions joins nothing by nested loop over what
 });
 
 test.each(['never counted', 'counted when there were few', 'counted'])(
-  'accepting runs of agents of as many tool lists and tools of their own compares no list with every other, agents %s',
+  'accepting runs of agents with different tool lists and tools does not compare all pairs of lists, agents %s',
   async (counted) => {
     await clear(db);
     const tools = [
@@ -389,7 +389,7 @@ test.each(['never counted', 'counted when there were few', 'counted'])(
 );
 
 test.each(['never counted', 'counted when there were few', 'counted'])(
-  'sealing runs of agents that hold blocks looks up the blocks of each, rows of which were %s',
+  'sealing runs of agents with blocks looks up the blocks of each agent, rows %s',
   async (counted) => {
     await clear(db);
     if (counted === 'counted when there were few') {
@@ -412,7 +412,7 @@ test.each(['never counted', 'counted when there were few', 'counted'])(
 test.each([
   ['never counted', false],
   ['counted while none could be seen', true],
-])('taking steps back compares no run with every step, rows %s', async (_when, areMiscounted) => {
+])('taking steps back does not compare all runs with all steps, rows %s', async (_when, areMiscounted) => {
   await clear(db);
   await sql`vacuum full run`.execute(db);
   await sql`vacuum full step`.execute(db);
@@ -420,7 +420,7 @@ test.each([
   const { id } = await seal(db);
   if (areMiscounted) {
     await countNearlyNone(db);
-    // Before the transaction had more than a page of them.
+    // Statistics from before the transaction wrote more than a page of them.
     await sql`update pg_class set relpages = 1, reltuples = 0 where relname in ('run', 'run_pkey')`.execute(
       db,
     );
@@ -431,7 +431,7 @@ test.each([
   await sql`analyze run, step, message, tool_call, conversation`.execute(db);
 });
 
-test('what caps turn away is told and taken out by hash, whatever was counted', async () => {
+test('refused reservations are reported and taken out by hash, whatever the statistics', async () => {
   await clear(db);
   const { id: batchId } = await acceptBareFleet(db, 1_500);
   const { id } = await seal(db);
@@ -448,7 +448,7 @@ test('what caps turn away is told and taken out by hash, whatever was counted', 
   }
 });
 
-/** No run and no step is left on disk or in the statistics. */
+/** Removes all runs and steps from disk and statistics. */
 async function forgetRuns(): Promise<void> {
   await clear(db);
   await sql`vacuum full run`.execute(db);
@@ -456,7 +456,7 @@ async function forgetRuns(): Promise<void> {
   await sql`delete from pg_statistic where starelid in ('run'::regclass, 'step'::regclass)`.execute(db);
 }
 
-/** A batch of runs of as many agents, which hold no block. */
+/** Accepts a batch of runs, each of its own agent without blocks. */
 async function acceptBareRuns(
   count: number,
   agent: Partial<NewAgent>,
@@ -475,7 +475,7 @@ async function acceptBareRuns(
 }
 
 test.each(['never counted', 'counted while nearly none could be seen'])(
-  'reserving for steps compares none with every other, rows %s',
+  'reserving does not compare all pairs of steps, rows %s',
   async (when) => {
     await forgetRuns();
     const cap = { cost_nanousd: 1_000_000, output_tokens: null };
@@ -491,7 +491,7 @@ test.each(['never counted', 'counted while nearly none could be seen'])(
     if (when !== 'never counted') {
       await sql`analyze run`.execute(db);
       await countNearlyNone(db);
-      // Before the transaction had more than a page of them.
+      // Statistics from before the transaction wrote more than a page of them.
       await sql`update pg_class set relpages = 10, reltuples = 1 where relname = 'step'`.execute(db);
     }
     const amount = { cost_nanousd: 1, output_tokens: 2 };
@@ -515,7 +515,7 @@ test.each(['never counted', 'counted while nearly none could be seen'])(
 );
 
 test.each(['never counted', 'counted while nearly none could be seen'])(
-  'sealing runs whose requests say what archival memory holds compares none with every other, rows %s',
+  'sealing runs with archival counts does not compare all pairs of runs, rows %s',
   async (when) => {
     await forgetRuns();
     const [searcher] = await createTestAgents(db, 1, { tools: ['conversation_search'] });
@@ -523,7 +523,7 @@ test.each(['never counted', 'counted while nearly none could be seen'])(
     if (when !== 'never counted') {
       await sql`analyze run`.execute(db);
       await countNearlyNone(db);
-      // Before the transaction had more than a page of them.
+      // Statistics from before the transaction wrote more than a page of them.
       await sql`update pg_class set relpages = 10, reltuples = 1 where relname = 'step'`.execute(db);
     }
     const batch = { id: newId(), project_id: DEFAULT_PROJECT_ID, credential: 'default', nonce: newNonce() };
@@ -565,7 +565,7 @@ test.each(['never counted', 'counted'])(
 );
 
 test.each(['never counted', 'counted while nearly none could be seen'])(
-  'queueing the ready runs of a batch again compares none with every queued one, rows %s',
+  'queueing the ready runs of a batch again does not compare them with all queued runs, rows %s',
   async (when) => {
     await forgetRuns();
     const { id } = await acceptBareFleet(db, 3_000);
@@ -591,14 +591,14 @@ const QUESTION = {
   idempotency_key_days: 7,
 } as const;
 
-test('a look for work reads a bounded number of runs past their deadline, and now and then all', async () => {
+test('a look for work reads a bounded number of runs past their deadline, and sometimes all', async () => {
   await clear(db);
   const { run_ids } = await acceptBareFleet(db, 1_000);
   await seal(db);
   await sql`update run set deadline_at = statement_timestamp(), overdue_from = statement_timestamp()`.execute(
     db,
   );
-  // Behind all that are at the provider.
+  // Behind all runs at the provider.
   await sql`
     update run set state = 'ready', deadline_at = deadline_at + interval '1 s', overdue_from = deadline_at + interval '1 s'
      where id = ${run_ids[0]!}::uuid`.execute(db);
@@ -637,7 +637,7 @@ test.each<readonly [string, (trx: Tx) => Promise<unknown>]>([
       await releaseAllLeases(trx, ALICE.owner);
     },
   ],
-])('looks for %s read no batch that has ended', async (_what, look) => {
+])('looks for %s read no ended batch', async (_what, look) => {
   await clear(db);
   await sql`
     insert into batch (id, project_id, state, total, completed_at)
@@ -655,7 +655,7 @@ test.each<readonly [string, (trx: Tx) => Promise<unknown>]>([
   }
 });
 
-test('a sweep for runs that wait reads the conversations of those alone', async () => {
+test('a sweep for waiting runs reads only their conversations', async () => {
   await clear(db);
   const { agent_ids } = await acceptBareFleet(db, 1_000);
   await accept(db, [aRun(agent_ids[0]!)]);
@@ -667,7 +667,7 @@ test('a sweep for runs that wait reads the conversations of those alone', async 
   }
 });
 
-test('a sweep for runs that wait goes through some of them where very many do', async () => {
+test('a sweep for very many waiting runs examines a part of them', async () => {
   await clear(db);
   const { agent_ids } = await acceptBareFleet(db, 1_000);
   await accept(
@@ -685,11 +685,11 @@ test('a sweep for runs that wait goes through some of them where very many do', 
   };
   expect(await runsRead(-1)).toBe(1_000);
   expect(await runsRead(5_000)).toBe(1_000);
-  // One page in a thousand: none, as a rule.
+  // One page in a thousand: usually none.
   expect(await runsRead(5_000_000)).toBeLessThan(500);
 });
 
-test('a sweep for runs that wait reads none that were cancelled while they waited', async () => {
+test('a sweep for waiting runs reads no runs cancelled while they waited', async () => {
   await clear(db);
   const { agent_ids } = await acceptBareFleet(db, 1_000);
   const waiting = await accept(

@@ -34,7 +34,7 @@ const row = (id: string) =>
 const orphans = () =>
   db.selectFrom('provider_batch').select('provider_id').where('state', '=', 'orphan_paid').execute();
 
-/** A submission on its way, its lease, and what is known of it when its batch turns up. */
+/** A submission in flight with its lease, and a function that proves its batch. */
 async function sent(): Promise<{ readonly lease: Lease; prove(providerId: string): Promise<ProvenOutcome> }> {
   await acceptFleet(db, 2);
   const { id } = await seal(db);
@@ -65,7 +65,7 @@ async function adopt(lease: Lease, provider_id: string): Promise<void> {
 }
 
 test.each(['submitting', 'unknown'] as const)(
-  'a submission that is %s takes the batch that bears its nonce, and its holder is fenced',
+  'a submission in %s takes the batch with its nonce, and its holder is fenced',
   async (state) => {
     const { lease, prove } = await sent();
     const held = state === 'unknown' ? await doubted(lease) : lease;
@@ -85,7 +85,7 @@ test.each(['submitting', 'unknown'] as const)(
   },
 );
 
-test('a submission that has adopted another batch lets it go and takes its own, which no line has to prove', async () => {
+test('a submission with a wrong adoption releases it and takes its own batch, which needs no further proof', async () => {
   const { lease, prove } = await sent();
   await adopt(lease, 'msgbatch_foreign');
   expect(await readOpenDoubts(db)).toMatchObject([{ stage: 'adopted' }]);
@@ -99,14 +99,14 @@ test('a submission that has adopted another batch lets it go and takes its own, 
   expect(await prove('msgbatch_second')).toBe('orphan');
 });
 
-test('a submission that has adopted its own batch is out of doubt', async () => {
+test('a submission that adopted its own batch is out of doubt', async () => {
   const { lease, prove } = await sent();
   await adopt(lease, 'msgbatch_ours');
   expect(await prove('msgbatch_ours')).toBe('known');
   expect(await readOpenDoubts(db)).toEqual([]);
 });
 
-test('a submission that a twin has robbed of its batch gets it back, and the twin searches again', async () => {
+test('a submission gets its batch back from another that adopted it, and the other searches again', async () => {
   const twin = await sent();
   const { lease, prove } = await sent();
   await adopt(twin.lease, 'msgbatch_ours');
@@ -123,7 +123,7 @@ test('a submission that a twin has robbed of its batch gets it back, and the twi
   });
 });
 
-test('a batch whose submission was sent anew is an orphan, booked once', async () => {
+test('a batch of a withdrawn submission is an orphan, booked once', async () => {
   const { lease, prove } = await sent();
   const unknown = await doubted(lease);
   await inTransaction(db, (trx) => commitWithdrawn(trx, unknown, newNonce()));
@@ -133,7 +133,7 @@ test('a batch whose submission was sent anew is an orphan, booked once', async (
   expect(await row(lease.id)).toMatchObject({ state: 'building', provider_id: null });
 });
 
-test('an adopted batch that a line has proven stays, and any other under its nonce is an orphan', async () => {
+test('an adopted batch proven by a line stays, and any other batch under its nonce is an orphan', async () => {
   const { lease, prove } = await sent();
   await adopt(lease, 'msgbatch_ours');
   await sql`update provider_batch set state = 'ended', ended_at = app_now() where id = ${lease.id}::uuid`.execute(

@@ -21,7 +21,7 @@ beforeEach(() => clear(db));
 
 const CAP = { cost_nanousd: 1_000, output_tokens: 500 };
 
-/** A sealed step of a batch with caps, of which so much is spent and so much held for others. */
+/** Seals a step of a capped batch with the given spending and other reservations. */
 async function cappedStep(used: {
   readonly spent: typeof CAP;
   readonly reserved: typeof CAP;
@@ -43,8 +43,8 @@ describe('a reservation', () => {
   const half = { cost_nanousd: 600, output_tokens: 300 };
 
   test.each([
-    ['what was spent', { spent: half, reserved: NONE }],
-    ['what is held for others', { spent: NONE, reserved: half }],
+    ['spending', { spent: half, reserved: NONE }],
+    ['other reservations', { spent: NONE, reserved: half }],
     [
       'both',
       {
@@ -53,7 +53,7 @@ describe('a reservation', () => {
       },
     ],
   ])(
-    'is kept up to its cap beside %s, and refused beyond it, in dollars and in tokens',
+    'beside %s is accepted up to the cap and refused beyond it, in dollars and in tokens',
     async (_beside, used) => {
       const { batch_id, run_id, providerBatchId } = await cappedStep(used);
       const room = { cost_nanousd: CAP.cost_nanousd - 600, output_tokens: CAP.output_tokens - 300 };

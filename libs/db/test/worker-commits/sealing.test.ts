@@ -70,7 +70,7 @@ async function statesOf(runIds: readonly string[]): Promise<readonly string[]> {
 }
 
 describe('sealing ready runs', () => {
-  test('puts every one into the provider batch once, at dense places, in run order', async () => {
+  test('puts every run into the provider batch once, at dense ordinals, in run order', async () => {
     const fleet = await acceptFleet(db, 7);
     const { id, count } = await seal(db);
     expect(count).toBe(7);
@@ -97,7 +97,7 @@ describe('sealing ready runs', () => {
     expect(await readReadyBacklog(db)).toEqual({ runs: 0, oldest_ms: 0, next_in_ms: null });
   });
 
-  test('takes whole chunks, oldest due first, up to the limit', async () => {
+  test('takes whole chunks, longest due first, up to the limit', async () => {
     const fleets = [];
     for (let n = 0; n < 4; n++) fleets.push(await acceptFleet(db, 3));
     await sql`update run_chunk set next_due_at = next_due_at - interval '1 hour' where ${fleets[2]!.run_ids[0]!}::uuid = any(run_ids)`.execute(
@@ -132,7 +132,7 @@ describe('sealing ready runs', () => {
     expect(await statesOf(halted.run_ids)).toEqual(['ready', 'ready']);
   });
 
-  test('leaves out runs whose deadline has come, which the sweep ends', async () => {
+  test('leaves out runs past their deadline, which the sweep ends', async () => {
     const fleet = await acceptFleet(db, 3);
     const [late, , early] = fleet.run_ids;
     const at = (id: string | undefined, ms: number) =>
@@ -148,7 +148,7 @@ describe('sealing ready runs', () => {
     expect(await db.selectFrom('step').select('run_id').where('run_id', '=', late!).execute()).toEqual([]);
   });
 
-  test('and cancelling wait for each other: no step is sealed after the request', async () => {
+  test('and a cancel wait for each other: no step is sealed after the request', async () => {
     const fleet = await acceptFleet(db, 2);
     const [asked, committed] = [gate(), gate()];
     const cancel = inTransaction(db, async (trx) => {
@@ -165,7 +165,7 @@ describe('sealing ready runs', () => {
     expect(await statesOf(fleet.run_ids)).toEqual(['ready', 'ready']);
   });
 
-  test('at the same time by several takes every run once', async () => {
+  test('by several workers at once takes every run once', async () => {
     const fleets = [];
     for (let n = 0; n < 12; n++) fleets.push(await acceptFleet(db, 2));
     const sealed = await Promise.all(Array.from({ length: 6 }, () => seal(db, 4)));
@@ -183,7 +183,7 @@ describe('sealing ready runs', () => {
     expect(counts.rows[0]?.wrong).toBe(0);
   });
 
-  test('by two does not wait: while one has not committed, the other takes the chunks that are left', async () => {
+  test('by two workers does not wait: the second takes the unlocked chunks', async () => {
     for (let chunk = 0; chunk < 4; chunk++) await acceptFleet(db, 1);
     const held = gate();
     const sealed = gate();
@@ -203,7 +203,7 @@ describe('sealing ready runs', () => {
     expect(await db.selectFrom('run_chunk').select('id').execute()).toEqual([]);
   });
 
-  test('with a run in two chunks seals it once', async () => {
+  test('of a run in two chunks seals it once', async () => {
     const fleet = await acceptFleet(db, 2);
     await sql`insert into run_chunk (id, project_id, kind, run_ids, next_due_at)
       select gen_random_uuid(), project_id, kind, run_ids, next_due_at from run_chunk`.execute(db);
@@ -212,8 +212,8 @@ describe('sealing ready runs', () => {
   });
 });
 
-describe('what a sealed request shows', () => {
-  test('is fixed: nothing that happens later changes a byte of it', async () => {
+describe('a sealed request', () => {
+  test('is fixed: no later event changes a byte of it', async () => {
     const fleet = await acceptFleet(db, 3);
     const { id } = await seal(db);
     const before = await readSealedRequests(db, id, 0, 3);
@@ -251,7 +251,7 @@ describe('what a sealed request shows', () => {
     expect(await readBlocksAt(db, refs)).toEqual(relabelled);
   });
 
-  test('is read by ranges of places', async () => {
+  test('is read by ranges of ordinals', async () => {
     await acceptFleet(db, 5);
     const { id } = await seal(db);
     const all = await readSealedRequests(db, id, 0, 5);
@@ -263,7 +263,7 @@ describe('what a sealed request shows', () => {
     expect(await readSealedRequests(db, id, 5, 10)).toEqual([]);
   });
 
-  test('goes from the first message that requests show to the last of the run', async () => {
+  test('shows messages from the context start to the last message of the run', async () => {
     const fleet = await acceptFleet(db, 1);
     await ingest(db, await sealAndEnd(db), DONE);
     await sql`update conversation set context_from_seq = 2`.execute(db);
@@ -277,7 +277,7 @@ describe('what a sealed request shows', () => {
     ]);
   });
 
-  test('leaves out messages that requests must not show', async () => {
+  test('leaves out hidden messages', async () => {
     const fleet = await acceptFleet(db, 1);
     const refusal = answer([{ type: 'text', text: 'No.' }], { stop_reason: 'refusal' });
     await ingest(db, await sealAndEnd(db), refusal);
@@ -290,7 +290,7 @@ describe('what a sealed request shows', () => {
     ]);
   });
 
-  test('asks for twice the tokens after an answer cut off inside a call', async () => {
+  test('has twice the max_tokens after an answer cut off inside a call', async () => {
     await acceptFleet(db, 1);
     const cut = callsTools() as Extract<typeof DONE, { kind: 'answered' }>;
     await ingest(db, await sealAndEnd(db), { ...cut, answer: { ...cut.answer, stop_reason: 'max_tokens' } });
@@ -301,7 +301,7 @@ describe('what a sealed request shows', () => {
   });
 });
 
-test('what a model writes at most is found by its name, dated or not, in one way for sealing and for what comes after', async () => {
+test('the maximum output of a model is found by name, dated or not, alike for sealings and later checks', async () => {
   await acceptFleet(db, 1);
   await sql`update definition set model = 'anthropic/claude-x-20260101', model_settings = '{"max_output_tokens": 500}'`.execute(
     db,
@@ -316,12 +316,12 @@ test('what a model writes at most is found by its name, dated or not, in one way
   expect(await readSealedRequests(db, batch.id, 0, 1)).toMatchObject([{ max_tokens: 300 }]);
   expect(await readStepsAtLimit(db, [key!], maxima)).toEqual(new Set([key!.run_id]));
   expect(await readStepsAtLimit(db, [key!], maxima.slice(1))).toEqual(new Set());
-  // Others would find it by its contents.
+  // With other definitions left it would be found by its content.
   await sql`delete from definition`.execute(db);
 });
 
 describe('taking sealed steps back', () => {
-  test('from a place on keeps the others dense and makes those ready again', async () => {
+  test('from an ordinal on keeps the others dense and makes the taken runs ready again', async () => {
     const fleet = await acceptFleet(db, 6);
     const { id } = await seal(db);
     const lease = await claim(db, id, 'building');
@@ -338,7 +338,7 @@ describe('taking sealed steps back', () => {
     );
   });
 
-  test('of a batch that no longer runs leaves no hole and no chunk', async () => {
+  test('of a batch that no longer runs leaves no gap and no chunk', async () => {
     const [halted, running] = [await acceptFleet(db, 3), await acceptFleet(db, 3)];
     const { id } = await seal(db);
     expect(await readUnsendableSteps(db, id)).toBe(false);
@@ -362,7 +362,7 @@ describe('taking sealed steps back', () => {
     expect(row).toMatchObject({ state: 'building', request_count: 3, lease_owner: 'alice' });
   });
 
-  test('of a batch that is being resumed waits for the resume, and queues them', async () => {
+  test('during a resume waits for it, and queues the runs', async () => {
     const fleet = await acceptFleet(db, 3);
     const { id } = await seal(db);
     await inTransaction(db, (trx) => pauseBatch(trx, DEFAULT_PROJECT_ID, fleet.id, 'test'));
@@ -379,7 +379,7 @@ describe('taking sealed steps back', () => {
     expect((await seal(db)).count).toBe(3);
   });
 
-  test('of a paused batch is over before it is resumed, which queues them', async () => {
+  test('of a paused batch ends before its resume, which queues the runs', async () => {
     const fleet = await acceptFleet(db, 3);
     const { id } = await seal(db);
     await inTransaction(db, (trx) => pauseBatch(trx, DEFAULT_PROJECT_ID, fleet.id, 'test'));
@@ -394,7 +394,7 @@ describe('taking sealed steps back', () => {
     expect((await seal(db)).count).toBe(3);
   });
 
-  test('to the last rejects the provider batch and gives it back', async () => {
+  test('down to none rejects the provider batch and releases it', async () => {
     const fleet = await acceptFleet(db, 3);
     const { id } = await seal(db);
     await sql`update batch set state = 'paused', state_reason = 'test' where id = ${fleet.id}::uuid`.execute(
@@ -410,9 +410,9 @@ describe('taking sealed steps back', () => {
     expect(row).toMatchObject({ state: 'rejected', request_count: 0, next_due_at: null, lease_owner: null });
   });
 
-  // Storing that many agents alone takes seconds, and tens of them on a machine that does other work.
-  test('B18: works for very many', async () => {
-    // With two parameters a run, no statement would take them.
+  // Storing so many agents takes seconds alone, and tens of seconds on a busy machine.
+  test('works for very many runs', async () => {
+    // With two parameters per run, no statement could take them.
     const COUNT = 33_000;
     await acceptBareFleet(db, COUNT);
     const { id, count } = await seal(db, COUNT);

@@ -73,7 +73,7 @@ async function unknown(count: number): Promise<Lease> {
 const UNHELD = { lease_owner: null, lease_until: -Infinity };
 
 describe('writing ahead', () => {
-  test('stores what is about to be sent and says since when', async () => {
+  test('stores the submission and returns its time', async () => {
     await acceptFleet(db, 2);
     const { id } = await seal(db);
     const lease = await claim(db, id, 'building');
@@ -91,7 +91,7 @@ describe('writing ahead', () => {
     });
   });
 
-  test('refuses a body with another number of requests', async () => {
+  test('refuses a body with a different number of requests', async () => {
     await acceptFleet(db, 2);
     const { id } = await seal(db);
     const lease = await claim(db, id, 'building');
@@ -103,8 +103,8 @@ describe('writing ahead', () => {
   });
 });
 
-describe('what is about to be sent', () => {
-  test('keeps a pause waiting until it is written ahead, and is kept by one that came first', async () => {
+describe('a provider batch before its send', () => {
+  test('makes a pause wait until the write-ahead, and sees an earlier pause', async () => {
     const fleet = await acceptFleet(db, 2);
     const pause = () => inTransaction(db, (trx) => pauseBatch(trx, DEFAULT_PROJECT_ID, fleet.id, 'test'));
     const { id } = await seal(db);
@@ -133,7 +133,7 @@ describe('what is about to be sent', () => {
     await first;
   });
 
-  test('is nobody’s who has lost the lease', async () => {
+  test('cannot be locked with a lost lease', async () => {
     const fleet = await acceptFleet(db, 1);
     const { id } = await seal(db);
     const lease = await claim(db, id, 'building');
@@ -144,7 +144,7 @@ describe('what is about to be sent', () => {
   });
 });
 
-describe('who waits for a batch that another transaction holds', () => {
+describe('a wait for a locked batch', () => {
   test.each<[string, 'building' | 'submitting', (lease: Lease, batchId: string) => Promise<unknown>]>([
     [
       'before a send',
@@ -157,7 +157,7 @@ describe('who waits for a batch that another transaction holds', () => {
       'submitting',
       (lease) => inTransaction(db, (trx) => commitRefused(trx, lease, { what: 'overloaded' }, 0)),
     ],
-  ])('%s does not keep its own lease from being renewed', async (_when, state, commit) => {
+  ])('%s does not block the renewal of the own lease', async (_when, state, commit) => {
     const fleet = await acceptFleet(db, 2);
     const { id } = await seal(db);
     const lease = state === 'building' ? await claim(db, id, 'building') : await writeAhead(db, id);
@@ -179,8 +179,8 @@ describe('who waits for a batch that another transaction holds', () => {
   });
 });
 
-describe('the provider’s answer', () => {
-  test('that it has the batch stores its id and makes it due for a look', async () => {
+describe('the answer of the provider', () => {
+  test('that accepts the batch stores its id and makes it due for a poll', async () => {
     await acceptFleet(db, 1);
     const { id } = await seal(db);
     const lease = await writeAhead(db, id);
@@ -195,7 +195,7 @@ describe('the provider’s answer', () => {
     expect(await readKnownProviderIds(db, [])).toEqual(new Set());
   });
 
-  test('that it refuses goes back to building under the same nonce, counted', async () => {
+  test('that refuses the batch returns it to building under the same nonce, and is counted', async () => {
     await acceptFleet(db, 1);
     const { id } = await seal(db);
     const { nonce } = await row(id);
@@ -214,7 +214,7 @@ describe('the provider’s answer', () => {
     expect(await row(id)).toMatchObject({ state: 'submitted', failures: 0, error: null });
   });
 
-  test('that never came is looked for: seen twice in vain it is withdrawn, under a new nonce and new attempts', async () => {
+  test('that is missing starts a search: after two misses it is withdrawn, under a new nonce and new attempts', async () => {
     const lease = await unknown(3);
     const before = await row(lease.id);
     await inTransaction(db, (trx) => commitSearchedAgain(trx, lease, false, 0));
@@ -241,15 +241,15 @@ describe('the provider’s answer', () => {
     ]);
     const runs = await db.selectFrom('run').select(['attempt', 'failures', 'state']).execute();
     expect(runs).toEqual(runs.map(() => ({ attempt: 2, failures: 0, state: 'in_flight' })));
-    // And it can be sent and answered like any other.
+    // And it can be sent and answered like any other provider batch.
     const ended = await end(db, lease.id);
     await ingest(db, ended, DONE);
     expect(await inTransaction(db, (trx) => commitIngested(trx, ended, 0))).toBe(true);
   });
 
-  test('that never came for steps that have all ended since: nothing is sent again', async () => {
+  test('that is missing for a batch whose steps have all ended: nothing is sent again', async () => {
     const lease = await unknown(1);
-    // Its only step was settled, and the worker died before it could reject the batch.
+    // Its only step was settled, and the worker crashed before it could reject the batch.
     await ingest(db, lease, {
       kind: 'errored',
       error_class: 'permanent',
@@ -260,7 +260,7 @@ describe('the provider’s answer', () => {
     expect(await row(lease.id)).toMatchObject({ state: 'rejected', next_due_at: null, ...UNHELD });
   });
 
-  test('found at the provider after all is adopted, dated by its submission', async () => {
+  test('found at the provider later is adopted, dated by its submission', async () => {
     const lease = await unknown(1);
     const { submit_started_at } = await row(lease.id);
     await inTransaction(db, (trx) =>
@@ -274,7 +274,7 @@ describe('the provider’s answer', () => {
     });
   });
 
-  test('adopted and then found to be somebody else’s is searched for again, and that one is remembered', async () => {
+  test('adopted and disproved is searched for again, and the wrong batch is remembered', async () => {
     const lease = await unknown(1);
     await inTransaction(db, (trx) =>
       commitAdopted(trx, lease, { provider_id: 'msgbatch_foreign', expires_at: null }),
@@ -295,7 +295,7 @@ describe('the provider’s answer', () => {
     expect(await row(lease.id)).toMatchObject({ state: 'building' });
   });
 
-  test('adopted counts no refusal of before, and once it is disproved no pass and no absence of the other one', async () => {
+  test('adopted resets earlier refusals, and a disproof resets the passes and absences of the wrong batch', async () => {
     await acceptFleet(db, 1);
     const { id } = await seal(db);
     const refused = await writeAhead(db, id);
@@ -325,7 +325,7 @@ describe('the provider’s answer', () => {
     });
   });
 
-  test('already taken by another row is not adopted twice', async () => {
+  test('already adopted by another row is not adopted twice', async () => {
     const first = await unknown(1);
     const second = await unknown(1);
     const remote = { provider_id: 'msgbatch_twice', expires_at: null };
@@ -338,7 +338,7 @@ describe('the provider’s answer', () => {
 });
 
 describe('splitting a refused batch', () => {
-  test('loses nothing: two batches under new nonces, dense both, every step in one', async () => {
+  test('loses nothing: two batches under new nonces, both dense, every step in one of them', async () => {
     const fleet = await acceptFleet(db, 7);
     const { id } = await seal(db);
     const before = await row(id);
@@ -364,7 +364,7 @@ describe('splitting a refused batch', () => {
     expect([...head, ...tail].map((request) => request.run_id)).toEqual([...fleet.run_ids].sort());
   });
 
-  test('again and again leaves each request alone', async () => {
+  test('repeatedly leaves each request alone', async () => {
     await acceptFleet(db, 5);
     const todo = [(await seal(db)).id];
     const alone: string[] = [];
@@ -404,8 +404,8 @@ describe('splitting a refused batch', () => {
   });
 });
 
-describe('from polling to the end', () => {
-  test('a poll that finds it running, missing or ended says when to look again', async () => {
+describe('a submitted batch', () => {
+  test('found running, missing or ended in a poll is due for its next look', async () => {
     await acceptFleet(db, 1);
     const { id } = await seal(db);
     await submit(db, id);
@@ -429,7 +429,7 @@ describe('from polling to the end', () => {
     expect(await inTransaction(db, (trx) => commitPolled(trx, []))).toEqual([]);
   });
 
-  test('a batch asked to be cancelled is looked at again and ends like any other', async () => {
+  test('with a cancel request is polled again and ends like any other', async () => {
     await acceptFleet(db, 1);
     const { id } = await seal(db);
     await submit(db, id);
@@ -442,7 +442,7 @@ describe('from polling to the end', () => {
     expect(ended).toEqual([id]);
   });
 
-  test('it is ingested only when no step is open', async () => {
+  test('is ingested only without open steps', async () => {
     const fleet = await acceptFleet(db, 3);
     const lease = await sealAndEnd(db);
     await ingest(db, lease, DONE, { run_ids: fleet.run_ids.slice(0, 2) });
@@ -480,7 +480,7 @@ describe('from polling to the end', () => {
   });
 
   test.each(['building', 'submitting', 'submitted'] as const)(
-    'it is rejected from %s with the reason',
+    'is rejected from %s with the reason',
     async (from) => {
       await acceptFleet(db, 1);
       const { id } = await seal(db);
