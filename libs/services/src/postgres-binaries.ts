@@ -30,6 +30,7 @@ export function unprivilegedUser(): RunAs {
   const users = readUsers();
   const found =
     users.find(({ uid }) => uid === 65_534) ??
+    // eslint-disable-next-line nightshift/plain-words -- The name of a Unix user.
     users.find(({ name, uid }) => name === 'nobody' && uid > 0) ??
     users.find(({ name }) => name === 'daemon');
   return found === undefined ? { uid: 65_534, gid: 65_534 } : { uid: found.uid, gid: found.gid };
