@@ -50,8 +50,8 @@ export async function inspect(file: string): Promise<ModuleInspection> {
   const exports = await importExports(file);
   const refuse = (reason: string): ModuleInspection => ({ usable: false, reason });
 
-  const stranger = refuseStranger(exports);
-  if (stranger !== undefined) return refuse(stranger);
+  const problem = refuseUnknownExport(exports);
+  if (problem !== undefined) return refuse(problem);
   const { description, parameters, run } = exports;
   if (typeof description !== 'string' || description.trim() === '') {
     return refuse('description must be a non-empty string; export const description = …');
@@ -91,7 +91,7 @@ export async function inspect(file: string): Promise<ModuleInspection> {
 }
 
 /** Returns the reason for refusing an unknown export: a misspelt `sideEffects` would count as its default. */
-function refuseStranger(exports: Record<string, unknown>): string | undefined {
+function refuseUnknownExport(exports: Record<string, unknown>): string | undefined {
   // The namespace of a CommonJS module also holds the whole object, under both names.
   const isWhole = (name: string): boolean =>
     name === 'module.exports' || (name === 'default' && typeof exports[name] === 'object');

@@ -22,7 +22,7 @@ const CELL_CULPRIT = 3;
 const CELL_SLOTS = 4;
 
 /** Value of the culprit cell: none of the task's calls. */
-const STRANGER = -1;
+const LEFTOVER = -1;
 
 const STATE_ENTERED = 1;
 const STATE_DONE = 2;
@@ -84,19 +84,19 @@ export function markCulprit(progress: Progress, call: number): void {
 }
 
 /** Records that code left by an ended call is ending the thread: no call of the task is the cause. */
-export function markStranger(progress: Progress): void {
-  Atomics.compareExchange(progress.cells, CELL_CULPRIT, 0, STRANGER);
+export function markLeftover(progress: Progress): void {
+  Atomics.compareExchange(progress.cells, CELL_CULPRIT, 0, LEFTOVER);
 }
 
-/** Whether {@link markStranger} came first. */
-export function isStranger(progress: Progress): boolean {
-  return Atomics.load(progress.cells, CELL_CULPRIT) === STRANGER;
+/** Whether {@link markLeftover} came first. */
+export function isLeftover(progress: Progress): boolean {
+  return Atomics.load(progress.cells, CELL_CULPRIT) === LEFTOVER;
 }
 
 /** Returns the call that ends the thread, or else the call that was running without yielding. */
 export function readCulprit(progress: Progress): number | undefined {
   const cell = Atomics.load(progress.cells, CELL_CULPRIT) || Atomics.load(progress.cells, CELL_RUNNING);
-  return cell === 0 || cell === STRANGER ? undefined : cell - 1;
+  return cell === 0 || cell === LEFTOVER ? undefined : cell - 1;
 }
 
 export function readRunning(progress: Progress): number | undefined {

@@ -2,7 +2,7 @@ import { ERROR_CHARS_MAX, type ToolManifest } from './contract.ts';
 import { describeCrash, describeEnd, withoutWords, explain, outOfMemory } from './explain.ts';
 import {
   createProgress,
-  isStranger,
+  isLeftover,
   markGivenUp,
   readCall,
   readCulprit,
@@ -157,7 +157,7 @@ export function startTask(parts: TaskParts): RunningTask {
 
   /** Returns the tool whose call ended the thread; if unknown, all possible tools. */
   function suspects(): string {
-    if (isStranger(progress)) return 'code left running by an ended call';
+    if (isLeftover(progress)) return 'code left running by an ended call';
     const culprit = readCulprit(progress);
     return culprit === undefined ? tools.map(({ name }) => name).join(', ') : toolOf(culprit).name;
   }
@@ -179,12 +179,12 @@ export function startTask(parts: TaskParts): RunningTask {
     const outcomes: OutcomeFrame[] = [];
     const endedCalls: QueuedCall[] = [];
     const culprit = readCulprit(progress);
-    const stranger = isStranger(progress);
+    const leftover = isLeftover(progress);
     // Calls that end here, or run again alone, explain the crash: they will not be there next time.
     const isExplained =
       end === 'deadline' || end === 'cancelled' || (end === 'crash' && culprit !== undefined);
     const loadingTool = readLoading(progress);
-    if (loadingTool !== undefined && !stranger && (end === 'load_timeout' || end === 'crash'))
+    if (loadingTool !== undefined && !leftover && (end === 'load_timeout' || end === 'crash'))
       noteNotImported(loadingTool, withoutWords(detail));
     for (const [index, call] of calls.entries()) {
       if (hasOutcome[index] === 1) continue;
@@ -192,7 +192,7 @@ export function startTask(parts: TaskParts): RunningTask {
       const importFailure = notImported.get(toolIndex.get(tool.name) as number);
       const state = readCall(progress, index);
       const entered = state !== 'waiting';
-      const isCulprit = culprit === index || (calls.length === 1 && !stranger);
+      const isCulprit = culprit === index || (calls.length === 1 && !leftover);
       const settlement = settleUnfinished(end, {
         progress: state,
         side_effects: tool.side_effects,
@@ -200,7 +200,7 @@ export function startTask(parts: TaskParts): RunningTask {
         cancelled: call.cancelled,
         not_imported: importFailure !== undefined,
         culprit: isCulprit,
-        stranger,
+        leftover,
         interruptions: call.interruptions,
         neighbours: call.neighbours,
         retried: call.retried,

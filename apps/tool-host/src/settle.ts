@@ -30,7 +30,7 @@ export interface UnfinishedCall {
   /** It ran without yielding when the thread ended, was alone on it, or is known to have ended it. */
   readonly culprit: boolean;
   /** Code left by an ended call ended the thread. */
-  readonly stranger: boolean;
+  readonly leftover: boolean;
   /** Earlier interruptions without another known culprit, entered or not. */
   readonly interruptions: number;
   /** Earlier interruptions with another culprit, which does not run again. */
@@ -77,7 +77,7 @@ export function settleUnfinished(end: ThreadEnd, call: UnfinishedCall): Settleme
   if (call.culprit && end === 'crash') return ended('crashed', 'culprit');
   if (call.side_effects === 'once') return ended('crashed', 'neighbour');
   // Code left by an ended call that strikes during the repeat says nothing about the call.
-  const isTried = call.retried && !(call.stranger && call.interruptions < INTERRUPTIONS_MAX);
+  const isTried = call.retried && !(call.leftover && call.interruptions < INTERRUPTIONS_MAX);
   return isTried ? ended('crashed', 'neighbour') : { kind: 'again_alone' };
 }
 

@@ -12,7 +12,7 @@ import {
   markGivenBack,
   markLoading,
   markReturned,
-  markStranger,
+  markLeftover,
   markThread,
   type Progress,
 } from './progress.ts';
@@ -344,7 +344,7 @@ export function startTaskRun(task: ThreadTask, surroundings: Surroundings): Task
       if (call !== undefined) {
         const isOurs = calls[call.index]?.id === call.frame.id;
         if (isOurs && !call.ended) markCulprit(progress, call.index);
-        else markStranger(progress);
+        else markLeftover(progress);
       }
       report();
     },

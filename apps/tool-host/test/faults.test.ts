@@ -395,7 +395,7 @@ describe('the process of the host', () => {
   );
 
   test.skipIf(process.platform !== 'linux')(
-    'a `once` call is not resent if a frame cannot be written before the last ones are read',
+    'a `once` call is not resent if a frame cannot be written before the last frames are read',
     async () => {
       const host = await startTestHost();
       const directory = await testDirectory();

@@ -107,7 +107,7 @@ describe('calls without an outcome after their thread ended', () => {
     cancelled: false,
     not_imported: false,
     culprit: false,
-    stranger: false,
+    leftover: false,
     interruptions: 0,
     neighbours: 0,
     retried: false,
@@ -150,7 +150,7 @@ describe('calls without an outcome after their thread ended', () => {
   });
 
   test('interrupted by code of an ended call: repeated alone, up to ten times', () => {
-    const struck: UnfinishedCall = { ...entered, stranger: true, retried: true, interruptions: 9 };
+    const struck: UnfinishedCall = { ...entered, leftover: true, retried: true, interruptions: 9 };
     expect(settleUnfinished('crash', struck)).toEqual({ kind: 'again_alone' });
     expect(settleUnfinished('crash', { ...struck, interruptions: 10 })).toMatchObject({ status: 'crashed' });
     expect(settleUnfinished('crash', { ...struck, side_effects: 'once' })).toMatchObject({

@@ -7,7 +7,7 @@ import {
   markEntered,
   markLoading,
   markReturned,
-  markStranger,
+  markLeftover,
   markThread,
 } from '../src/progress.ts';
 import type { HostSettings, OutcomeFrame } from '../src/protocol.ts';
@@ -277,7 +277,7 @@ test.for([
     }
     if (nth === 1 || isStruck) for (const index of indexes) markEntered(progress, index, index);
     markReturned(progress);
-    if (nth === 2 && isStruck) markStranger(progress);
+    if (nth === 2 && isStruck) markLeftover(progress);
     return Promise.reject(new Error('the thread is gone'));
   });
   const { scheduler, outcomes } = schedulerWith(
@@ -375,7 +375,7 @@ test('calls that a thread gives back run again alone, except a call cancelled me
 test('the log names no tool of a task whose thread is ended by code of an ended call', async () => {
   const threads = threadsThat(({ cells, slots }) => {
     markThread({ cells, slots }, 1);
-    markStranger({ cells, slots });
+    markLeftover({ cells, slots });
     return Promise.reject(new Error('words'));
   });
   const { scheduler, log } = schedulerWith([{ name: 'any', file: '/any.ts', side_effects: 'none' }], threads);

@@ -202,7 +202,7 @@ describe('many calls', () => {
     expect(performance.now() - startedMs, 'one after the other they take 19 s').toBeLessThan(10_000);
   });
 
-  test('fast calls do not wait for slow ones', async () => {
+  test('fast calls do not wait for slow calls', async () => {
     const host = await startTestHost();
     await host.runCalls([callOf('echo'), callOf('slow', { ms: 20 })]);
     const patience = new AbortController();

@@ -173,7 +173,7 @@ describe('an ended batch of the size of a submission that was given up', () => {
   });
 });
 
-test('a hunt reads at most fifty files, each with a timeout, and reaches the others once those are foreign', async () => {
+test('a hunt reads at most fifty files, each with a timeout, and reaches the others once these are foreign', async () => {
   const honest = house.worker();
   await giveUp(honest);
   const { worker: reader, asked } = reading(honest, () => fileOf([THEIRS]));

@@ -74,7 +74,7 @@ test('a tool with a slow average is not quick, even without a single long call',
 
 test('a skipped name is not tried, until calls of that name prove quick', () => {
   const tools = createQuickTools(POLICY);
-  tools.passOver('core_memory_append');
+  tools.skip('core_memory_append');
   expect(tools.worthTrying('core_memory_append')).toBe(0);
   for (let time = 0; time < 4; time++) tools.observe('core_memory_append', QUICK);
   expect(tools.worthTrying('core_memory_append')).toBe(Infinity);
@@ -82,6 +82,6 @@ test('a skipped name is not tried, until calls of that name prove quick', () => 
 
 test('only a limited number of names is remembered, and no further name is tried', () => {
   const tools = createQuickTools(POLICY);
-  for (let name = 0; name < 2_000; name++) tools.passOver(`made up ${name}`);
+  for (let name = 0; name < 2_000; name++) tools.skip(`made up ${name}`);
   expect(tools.worthTrying('one more')).toBe(0);
 });

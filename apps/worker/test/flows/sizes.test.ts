@@ -50,7 +50,7 @@ test('long answers are written in smaller chunks, to limit memory', async () => 
   expect(chunks).toBeLessThanOrEqual(8);
 });
 
-test('long conversations are read and encoded a few at a time, and short ones in large pages', async () => {
+test('long conversations are read and encoded a few at a time, and short conversations in large pages', async () => {
   const { worker, pages } = readingPages();
   const requestsRead = (): number[] => pages.splice(0).map(({ requests }) => requests);
   const next = await house.submit(
@@ -69,7 +69,7 @@ test('long conversations are read and encoded a few at a time, and short ones in
   expect(requestsRead()).toEqual([160, 540]);
 });
 
-test('long conversations behind short ones are not read in a page sized for short ones', async () => {
+test('long conversations behind short ones are not read in a page sized for these', async () => {
   const { worker, pages } = readingPages();
   const short = await house.submit(Array.from({ length: 300 }, (_, index) => ({ input: `before ${index}` })));
   const long = await house.submit(
@@ -83,7 +83,7 @@ test('long conversations behind short ones are not read in a page sized for shor
   expect(Math.max(...pages.map(({ chars }) => chars))).toBeLessThan(9_000_000);
 });
 
-test('long requests among medium ones are not read all at once, to reserve their budget or to send them', async () => {
+test('long requests among medium requests are not read all at once, to reserve their budget or to send them', async () => {
   const { worker, pages } = readingPages();
   const cap = { cost_nanousd: 1_000_000_000_000_000, output_tokens: null };
   // The long requests are neighbours, so a sample of one in 125 is too few to find them.

@@ -105,7 +105,7 @@ test('a line too long to be held is set aside as too long', () => {
   expect(whole.bad).toMatchObject([{ ...aside, bill: { usage: { output_tokens: 1 } } }]);
 });
 
-test('an unusable answer counts in the first pass, an unreadable one in the last; both are set aside with their cost', () => {
+test('an unusable answer counts in the first pass, an unreadable answer in the last; both are set aside with their cost', () => {
   const deep = answer(idOf(1)).replace('"Done."', `${'['.repeat(200)}${']'.repeat(200)}`);
   const garbled = answer(idOf(2)).replace('Done.', '\u0001');
   const sorted = (isLastPass: boolean) =>

@@ -264,7 +264,7 @@ test.each(['nothing answers', 'it limits the rate'] as const)(
   },
 );
 
-test('good requests are sent in the end, though batched with bad ones, after many bad ones', async () => {
+test('good requests are sent in the end, though batched with bad requests, after many of them', async () => {
   const worker = house.worker({ provider: refusing('hemlock'), settings: { requests_max: 1 } });
   for (let index = 0; index < 12; index++) await submitTexts(1, () => `hemlock ${index}`);
   await house.drive(worker, { hasten: true });
@@ -324,7 +324,7 @@ test('a credential pauses after consecutive creates without an answer, longer af
   expect(requestsTo('create')).toHaveLength(4);
 });
 
-test('good requests do not wait for ever behind a single bad one, after a pause of the credential', async () => {
+test('good requests do not wait for ever behind a single bad request, after a pause of the credential', async () => {
   const refusal = { backoff_ms: 0, backoff_ms_max: 0, pause_ms: 300_000, refusals_max: 12 };
   const worker = house.worker({ provider: refusing('hemlock'), settings: { requests_max: 1, refusal } });
   for (let index = 0; index < 13; index++) {

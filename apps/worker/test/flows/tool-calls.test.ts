@@ -204,7 +204,7 @@ describe('a worker that stops during its calls', () => {
     return { tools, done, begun: begun.promise };
   }
 
-  test('stores its results: finished calls are not repeated, pending calls are made, only interrupted ones are unknown', async () => {
+  test('stores its results: finished calls are not repeated, pending calls are made, only interrupted calls are unknown', async () => {
     const batch = await submitCalls([
       ...Array.from({ length: 10 }, (_, index) => [['act_once', `charge ${index}`] as const]),
       [
@@ -255,7 +255,7 @@ describe('a worker that stops during its calls', () => {
     expect(await house.rows('select 1 from tool_call where held_result is not null')).toEqual([]);
   });
 
-  test('stores its results when its tool host is gone for good, and makes the rest once there is one', async () => {
+  test('stores its results when its tool host is gone for good, and makes the rest once a host is back', async () => {
     const batch = await submitCalls([
       [['act_once', 'charged']],
       [['act_once', 'charge broken']],
@@ -353,7 +353,7 @@ const refuse = (table: string, test: string, when = 'insert', errcode = '22P05')
 const notConnected = (): Promise<never> =>
   Promise.reject(Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' }));
 
-/** A worker's database that can restart: this many connections are refused then, and open ones are cut. */
+/** A worker's database that can restart: this many connections are refused then, and open connections are cut. */
 function restartable(onRefusal: () => void = () => undefined) {
   const { pool } = house.database;
   let refusals = 0;
