@@ -1,13 +1,13 @@
 /** The envelope of one element of `requests`, and the position of its params in the body. Unit: bytes. */
 export interface ScannedItem {
   readonly index: number;
-  /** Undefined if absent, null if it is no string. */
+  /** Undefined if absent, null if it is not a string. */
   readonly custom_id: string | null | undefined;
-  /** Undefined if absent or no object; may be another object in an element with an unknown key. */
+  /** Undefined if absent or not an object; may be another object in an element with an unknown key. */
   readonly params: { readonly offset: number; readonly length: number } | undefined;
   /** The first unknown member. */
   readonly unknown_key: string | undefined;
-  /** False if the element is no object. */
+  /** False if the element is not an object. */
   readonly is_object: boolean;
 }
 
@@ -24,7 +24,7 @@ export interface ScannedBody {
 export interface BodyScanner {
   /**
    * Adds a chunk. Its bytes are kept until the end of their element.
-   * Throws: SyntaxError for an element that is no JSON.
+   * Throws: SyntaxError for an element that is not JSON.
    */
   push(bytes: Uint8Array): void;
   /**

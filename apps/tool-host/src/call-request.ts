@@ -3,10 +3,10 @@ import { FRAME_BYTES_MAX } from './frames.ts';
 import type { CallEnvelope, CallFrame } from './protocol.ts';
 import { describeError } from './text.ts';
 
-/** Room in a frame for what surrounds a call. */
+/** Space in a frame for the JSON around a call. */
 const FRAME_RESERVE_BYTES = 4_096;
 
-/** The call and its envelope as JSON, and the bytes of both; or the sentence that says which field is wrong. */
+/** A call and its envelope as JSON with their bytes, or an error that names the wrong field. */
 export type EncodedCall =
   { readonly envelope: string; readonly json: string; readonly bytes: number } | { readonly error: string };
 
@@ -37,7 +37,7 @@ export function encodeCall(id: number, request: ToolCallRequest): EncodedCall {
   } catch (error) {
     return { error: `arguments cannot be written as JSON (${describeError(error)})` };
   }
-  // An object may turn itself into something else, or into nothing, by its toJSON.
+  // An object may become another value, or none, by its toJSON.
   if (!json.startsWith('{"arguments":{')) return { error: 'arguments must be a JSON object' };
 
   const callBytes = Buffer.byteLength(json);

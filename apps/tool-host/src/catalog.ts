@@ -17,13 +17,16 @@ interface Candidate {
   readonly file: string;
 }
 
-/** The files that may hold tools, one for each name, and what is no candidate, with reasons. */
+/** Files that may hold tools, one per name, and rejected files with reasons. */
 export interface Candidates {
   readonly modules: readonly Candidate[];
   readonly problems: readonly ToolModuleProblem[];
 }
 
-/** Lists the folders. Of two modules of one name the first counts: folders in the order given, files in alphabetical order. Never rejects. */
+/**
+ * Lists candidate modules. Of two modules with the same name the first counts: folders in the given order, files in
+ * alphabetical order. Never rejects.
+ */
 export async function findCandidates(dirs: readonly string[]): Promise<Candidates> {
   const problems: ToolModuleProblem[] = [];
   const candidates = new Map<string, Candidate>();
@@ -36,7 +39,7 @@ export async function findCandidates(dirs: readonly string[]): Promise<Candidate
       if (!TOOL_NAME_PATTERN.test(name)) {
         problems.push({
           file: path,
-          reason: `'${name}' is no tool name: use 1 to 64 of a-z, A-Z, 0-9, _ and - (a leading _ hides a file)`,
+          reason: `'${name}' is not a tool name: use 1 to 64 of a-z, A-Z, 0-9, _ and - (a leading _ hides a file)`,
         });
       } else if (taken !== undefined) {
         problems.push({
@@ -52,8 +55,8 @@ export async function findCandidates(dirs: readonly string[]): Promise<Candidate
 }
 
 /**
- * Asks a thread about each module. A module that cannot be used is listed with its reason and keeps no other from being
- * used, even if importing it hangs or ends the thread. Never rejects.
+ * Inspects each module in a thread. An unusable module is listed with its reason and affects no other, even if its import
+ * hangs or ends the thread. Never rejects.
  */
 export async function readCatalog(
   candidates: Candidates,
@@ -63,7 +66,7 @@ export async function readCatalog(
   const problems = [...candidates.problems];
   const tools: ToolManifest[] = [];
   const waiting = candidates.modules.values();
-  // No more at a time than there are threads: a module's clock must not run while it waits for one.
+  // At most one inspection per thread: the import timeout must not run while a module waits for a thread.
   const inspectors = Array.from({ length: threads.lanes.fast }, async () => {
     for (const candidate of waiting) {
       const found = await inspectCandidate(candidate, threads, settings);

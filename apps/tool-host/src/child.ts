@@ -7,11 +7,11 @@ import type { LogSource } from './options.ts';
 import { FROM_HOST_FD, TO_HOST_FD, type FromHost, type ToHost } from './protocol.ts';
 import { isToolOutput } from './thread-output.ts';
 
-/** Longer lines of the child's log are cut, in characters. */
+/** Maximum length of a log line. Unit: characters. */
 const LOG_LINE_CHARS_MAX = 4_096;
-/** The last lines of the host's own, kept to explain a child that ended. */
+/** The host's last log lines, kept to explain its end. */
 const LAST_LINES_MAX = 5;
-/** After its exit the child's last frames are still read for this long, in case something keeps the pipe open. */
+/** Milliseconds to read the last frames after an exit, because another process may keep the pipe open. */
 const DRAIN_AFTER_EXIT_MS = 1_000;
 
 export interface ChildOptions {
@@ -20,24 +20,24 @@ export interface ChildOptions {
   readonly onLog: (line: string, source: LogSource) => void;
   readonly onFrame: (frame: FromHost) => void;
   /**
-   * Called once, after the last frame. `reason` says how the child ended; `said`, which goes behind it, what it said last. That may be
-   * what a tool's own children have printed, so it is for the log alone.
+   * Called once, after the last frame. `reason`: how the child ended. `said`: its last log lines, appended to the reason.
+   * They may contain output of a tool's own children, so they go only to the log.
    */
   readonly onGone: (reason: string, said: string) => void;
 }
 
-/** One run of the tool host's process. */
+/** A tool host process. */
 export interface Child {
   readonly pid: number | undefined;
   send(frame: ToHost): void;
-  /** Sends a frame that is text already, in parts. */
+  /** Sends a frame given as text parts. */
   sendText(parts: readonly string[]): void;
-  /** Closes the lifeline; the child ends at once. */
+  /** Closes the lifeline; the child exits at once. */
   release(): void;
   kill(): void;
 }
 
-/** Starts the process. Never throws: a process that cannot be started is reported through `onGone`. */
+/** Starts the process. Never throws: a failed start is reported by `onGone`. */
 export function startChild(options: ChildOptions): Child {
   const lastLines: string[] = [];
   let gone = false;
@@ -45,7 +45,7 @@ export function startChild(options: ChildOptions): Child {
   function goneBecause(reason: string): void {
     if (gone) return;
     gone = true;
-    const said = lastLines.length === 0 ? '' : `; it said: ${lastLines.join(' | ')}`;
+    const said = lastLines.length === 0 ? '' : `; its last lines: ${lastLines.join(' | ')}`;
     options.onGone(reason, said);
   }
 
@@ -73,11 +73,11 @@ export function startChild(options: ChildOptions): Child {
 
   const toHost = child.stdio[TO_HOST_FD] as Writable | null;
   const fromHost = child.stdio[FROM_HOST_FD] as Readable | null;
-  // The host itself writes to stderr only.
+  // The host itself writes only to stderr.
   if (child.stdout !== null) readLines(child.stdout, onToolLine);
   if (child.stderr !== null)
     readLines(child.stderr, (line) => (isToolOutput(line) ? onToolLine(line) : onHostLine(line)));
-  // A child that dies resets its pipes; its exit is reported below, the errors add nothing.
+  // A dead child resets its pipes; its exit is reported below, so these errors add nothing.
   child.stdin?.on('error', () => {});
   toHost?.on('error', () => {});
   if (fromHost !== null) {
@@ -127,7 +127,7 @@ export function startChild(options: ChildOptions): Child {
   };
 }
 
-/** Calls `onLine` for each line, cut to {@link LOG_LINE_CHARS_MAX}: what follows the cut would not say whose it is. */
+/** Calls `onLine` for each line, cut to {@link LOG_LINE_CHARS_MAX}: the rest of a line would lack its tool name. */
 function readLines(stream: Readable, onLine: (line: string) => void): void {
   let rest = '';
   let isCut = false;

@@ -8,24 +8,24 @@ import { hostSettings, type ToolHostOptions } from './options.ts';
 import type { FromHost, OutcomeFrame } from './protocol.ts';
 import { cutText } from './text.ts';
 
-/** Calls the host may hold at a time; the rest wait here, where a crash of the host does not touch them. */
+/** Calls the host may hold at a time; others wait here, where a crash of the host does not affect them. */
 const WINDOW_CALLS_MAX = 4_096;
-/** And bytes of calls. A single larger call goes alone. */
+/** The same limit in bytes. A single larger call goes alone. */
 const WINDOW_BYTES_MAX = 64 * 1024 * 1024;
-/** Calls are packed into frames of about this many bytes, so that the host begins while the rest is being sent. */
+/** Calls are packed into frames of about this size, so that the host starts early. */
 const FRAME_BYTES_WANTED = 512 * 1024;
 const PING_EVERY_MS = 5_000;
-/** So many pings in a row without any sign of life, and the host is ended and started anew. */
+/** Consecutive unanswered pings after which the host is killed and restarted. */
 const PINGS_UNANSWERED_MAX = 6;
 const RESTART_DELAY_MS_MIN = 100;
 const RESTART_DELAY_MS_MAX = 5_000;
-/** A host that lived this long did not die of how it was started. */
+/** Lifetime after which the end of a host does not count as a failed start. Unit: milliseconds. */
 const STABLE_AFTER_MS = 30_000;
-/** So many starts in a row without becoming ready, and waiting callers are told. The next call tries again. */
+/** Consecutive failed starts after which waiting calls fail. The next call tries again. */
 const FAILED_STARTS_MAX = 5;
-/** A cancelled call is given up on after this long even if the host says nothing. */
+/** Milliseconds until a cancelled call ends even without an answer of the host. */
 const CANCEL_TIMEOUT_MS = 2_000;
-/** A call whose host died while no call may have been running is sent again this often. One that may have been running is once. */
+/** Resends of a call whose host died before any call may have run. A call that may have run is resent once. */
 const RESENDS_MAX = 3;
 
 interface Dispatch {
@@ -48,33 +48,33 @@ interface PendingCall {
   readonly position: number;
   starting: boolean;
   resends: number;
-  /** A host has ended while it may have been running. */
+  /** A host ended while the call may have been running. */
   interrupted: boolean;
 }
 
-/** Its threads forget what they were given as soon as it is answered: heaps that wait to be full are memory wasted. */
+/** Threads drop their input once it is answered, so a small heap saves memory. */
 const HEAP_ARGUMENTS = ['--max-semi-space-size=4', '--heap-growing-percent=50'];
 
-/** Of the function that removes types, which has no other way to be used quietly. */
+/** Silences the warning of the type stripper, which has no other switch. */
 const QUIET_ARGUMENTS = ['--disable-warning=ExperimentalWarning'];
 
 /**
- * Starts the tool host as a child process and resolves when it has read its tools folders.
- * The child sees neither this process's environment (but PATH, TZ and LANG) nor its descriptors, and ends with this process.
- * It is started anew whenever it dies. Throws a TypeError that names a wrong option; rejects with
- * {@link ToolHostUnavailableError} when the process does not come up.
+ * Starts the tool host as a child process; resolves once its tools are loaded.
+ * The child sees only PATH, TZ and LANG of this environment and none of its descriptors. It ends with this process, and is
+ * restarted whenever it dies.
+ * Throws: TypeError for a wrong option, by name; {@link ToolHostUnavailableError} if the process does not start.
  */
 export async function startToolHost(options: ToolHostOptions): Promise<ToolHost> {
   const settings = hostSettings(options);
   const onLog = options.onLog ?? (() => {});
-  /** Waiting for the window to open, or for a host. */
+  /** Calls that wait for the window or for a host. */
   const queue = createFifo<PendingCall>();
-  /** In the host's hands. */
+  /** Calls sent to the host. */
   const sent = new Map<number, PendingCall>();
   const dispatches = new Set<Dispatch>();
   let sentBytes = 0;
   let catalog: ToolCatalog = { tools: [], problems: [] };
-  /** The tools whose calls may be made again. */
+  /** Tools whose calls may be repeated. */
   let repeatable: ReadonlySet<string> = new Set();
   let child: Child | undefined;
   let ready = false;
@@ -110,7 +110,7 @@ export async function startToolHost(options: ToolHostOptions): Promise<ToolHost>
         repeatable = new Set(
           catalog.tools.filter(({ side_effects }) => side_effects !== 'once').map(({ name }) => name),
         );
-        // Who started the first process asks for its problems; of those that follow it nobody does.
+        // The caller of the first start reads the problems itself; of restarts they are only logged.
         if (!catalogUnknown) {
           for (const { file, reason } of catalog.problems)
             onLog(`[tool-host] tool module left out: ${file}: ${reason}`, 'host');
@@ -174,7 +174,7 @@ export async function startToolHost(options: ToolHostOptions): Promise<ToolHost>
       const call = queue.shift();
       if (call === undefined) break;
       if (call.dispatch.settled) continue;
-      // Of a module that has changed in the meantime.
+      // The module has changed meanwhile.
       if (call.interrupted && !repeatable.has(call.toolName)) {
         deliver(call, interruptedOutcome(call, true, 'the tool host ended while the call was under way'));
         continue;
@@ -201,7 +201,7 @@ export async function startToolHost(options: ToolHostOptions): Promise<ToolHost>
     const interrupted = [...sent.values()];
     sent.clear();
     sentBytes = 0;
-    // By a call that this ends, or sends again alone: those that had not started have nothing to do with it.
+    // Calls that end here, or are resent alone, explain the crash: calls that had not started did not cause it.
     const isExplained = interrupted.some(({ starting }) => starting);
     for (const call of interrupted) {
       if (mayBeSent(call)) {
@@ -235,7 +235,9 @@ export async function startToolHost(options: ToolHostOptions): Promise<ToolHost>
     restartTimer = setTimeout(start, Math.min(RESTART_DELAY_MS_MAX, delayMs));
   }
 
-  /** Once more, where it may have been running: if it has ended the process, it shall not do so for ever. */
+  /**
+   * Whether the call may be sent. A call that may have run is resent only once, because it may be the cause of the crash.
+   */
   function mayBeSent(call: PendingCall): boolean {
     if (call.dispatch.cancelled || call.resends >= RESENDS_MAX) return false;
     return !call.starting || (!call.interrupted && repeatable.has(call.toolName));
@@ -247,7 +249,7 @@ export async function startToolHost(options: ToolHostOptions): Promise<ToolHost>
     queue.takeWhere(() => true);
   }
 
-  /** After the host was given up on, whoever needs it next has it tried once more. */
+  /** Starts the host again on the next call after it was given up. */
   function ensureStarting(): void {
     if (child === undefined && restartTimer === undefined) start();
   }
@@ -274,7 +276,7 @@ export async function startToolHost(options: ToolHostOptions): Promise<ToolHost>
 
   const pinger = setInterval(() => {
     if (child === undefined) return;
-    // Counted in ticks, not in time: a worker that was itself suspended must not blame the host for the silence.
+    // Counted in ticks, not in time: a suspended worker must not blame the host for the silence.
     if (unanswered >= PINGS_UNANSWERED_MAX) {
       onLog('[tool-host] no sign of life; ending the process', 'host');
       child.kill();

@@ -1,7 +1,7 @@
-/** The variables a tool may see. Everything else in the worker's environment may be a secret. */
+/** Variables visible to tools. All others may hold secrets. */
 const VARIABLES_KEPT = ['PATH', 'TZ', 'LANG'] as const;
 
-/** The environment of the child process, and of its threads: what programs need to be found and to print well. */
+/** Returns the environment of the child and its threads: enough to find programs and print correctly. */
 export function keptEnvironment(): Record<string, string> {
   const kept: Record<string, string> = {};
   for (const name of VARIABLES_KEPT) {

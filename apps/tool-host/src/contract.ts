@@ -1,60 +1,61 @@
 /**
- * The words shared by the worker, the tool host and the authors of module tools.
- * Records that travel are snake_case; what a tool module exports is camelCase.
+ * Types shared by the worker, the tool host and tool modules. Wire records are snake_case; exports of a module are
+ * camelCase.
  */
 
 /**
- * What running a call a second time may do to the world.
- * `none`: nothing to repeat. `idempotent`: a repeat under the same idempotency key has no further effect.
- * `once`: a repeat would do harm; an interrupted call is never run again by the tool host.
+ * Effect of a repeated call.
+ * - `none`: it has no side effects.
+ * - `idempotent`: a repeat under the same idempotency key has no further effect.
+ * - `once`: a repeat does harm; the tool host never repeats an interrupted call.
  */
 export type SideEffects = 'none' | 'idempotent' | 'once';
-/** Of a module that does not say: a call whose author never thought of a repeat is not repeated. */
+/** Default of a module without the export: such a call is not repeated. */
 export const SIDE_EFFECTS_DEFAULT: SideEffects = 'once';
 
-/** Deadline of a call whose module names none, in milliseconds. */
+/** Default timeout of a call. Unit: milliseconds. */
 export const TIMEOUT_MS_DEFAULT = 30_000;
-/** The longest deadline a module or a request may ask for, in milliseconds. */
+/** Maximum timeout that a module or a request may set. Unit: milliseconds. */
 export const TIMEOUT_MS_MAX = 600_000;
-/** Result length kept when the module names no limit, in UTF-16 code units. */
+/** Default result limit. Unit: UTF-16 code units. */
 export const RESULT_CHAR_LIMIT_DEFAULT = 50_000;
-/** The largest result limit: the longest that is stored of a tool. */
+/** Maximum result limit: the longest stored result. */
 export const RESULT_CHAR_LIMIT_MAX = 1_000_000;
-/** Error texts are cut to this length, in UTF-16 code units. */
+/** Maximum length of error texts. Unit: UTF-16 code units. */
 export const ERROR_CHARS_MAX = 1_000;
-/** A tool's name is its file's name without the extension, and must match this. */
+/** Pattern of tool names. A tool's name is its file name without the extension. */
 export const TOOL_NAME_PATTERN = /^[a-zA-Z0-9_-]{1,64}$/;
 
-/** What a module tool is told about the call it serves. */
+/** Context of a call, as its tool sees it. */
 export interface ToolContext {
-  /** Fires when the deadline passes or the caller gives up. A tool that ignores it is stopped with its thread. */
+  /** Fires at the timeout or when the caller gives up. A tool that ignores it is stopped with its thread. */
   readonly signal: AbortSignal;
-  /** `agent-<uuid>`, the id that the API has for it. */
+  /** `agent-<uuid>`, as in the API. */
   readonly agentId: string;
-  /** `run-<uuid>`, the id that the API has for it. */
+  /** `run-<uuid>`, as in the API. */
   readonly runId: string;
   readonly toolUseId: string;
-  /** The same for every attempt of one call; hand it to services that can refuse a repeat. */
+  /** The same for every attempt of a call. Pass it to services that refuse repeats. */
   readonly idempotencyKey: string;
 }
 
 /** The exports of a tool module, a file `<tool_name>.ts`, `.js` or `.mjs` in a tools folder. */
 export interface ToolModule {
-  /** What the model reads to decide when to call the tool. */
+  /** Tells the model when to call the tool. */
   readonly description: string;
   /** JSON Schema of the arguments, `type: 'object'` at its root. */
   readonly parameters: Readonly<Record<string, unknown>>;
-  /** Default {@link SIDE_EFFECTS_DEFAULT}. */
+  /** Default: {@link SIDE_EFFECTS_DEFAULT}. */
   readonly sideEffects?: SideEffects;
-  /** Default {@link TIMEOUT_MS_DEFAULT}, at most {@link TIMEOUT_MS_MAX}. */
+  /** Default: {@link TIMEOUT_MS_DEFAULT}, at most {@link TIMEOUT_MS_MAX}. */
   readonly timeoutMs?: number;
-  /** Default {@link RESULT_CHAR_LIMIT_DEFAULT}, at most {@link RESULT_CHAR_LIMIT_MAX}. */
+  /** Default: {@link RESULT_CHAR_LIMIT_DEFAULT}, at most {@link RESULT_CHAR_LIMIT_MAX}. */
   readonly resultCharLimit?: number;
-  /** A string is passed on as it is, any other value as JSON, `undefined` as `null`. */
+  /** Runs the tool. A string is returned unchanged, any other value as JSON, `undefined` as `null`. */
   run(args: Record<string, unknown>, context: ToolContext): unknown;
 }
 
-/** A usable tool, as its module described it, defaults filled in. */
+/** A usable tool as described by its module, with defaults filled in. */
 export interface ToolManifest {
   readonly name: string;
   readonly description: string;
@@ -66,14 +67,14 @@ export interface ToolManifest {
   readonly file: string;
 }
 
-/** A file of a tools folder, or a folder, that could not be used. */
+/** An unusable file or folder. */
 export interface ToolModuleProblem {
   readonly file: string;
-  /** One sentence: what is wrong, and what to do about it. */
+  /** One sentence: the fault and its remedy. */
   readonly reason: string;
 }
 
-/** What the tools folders hold: the usable tools sorted by name, and what had to be left out. */
+/** The usable tools of the folders, sorted by name, and the unusable files. */
 export interface ToolCatalog {
   readonly tools: readonly ToolManifest[];
   readonly problems: readonly ToolModuleProblem[];
@@ -89,28 +90,31 @@ export interface ToolCallRequest {
   readonly run_id: string;
   readonly tool_use_id: string;
   readonly idempotency_key: string;
-  /** Instead of the module's deadline; 1 to {@link TIMEOUT_MS_MAX}. */
+  /** Overrides the module's timeout; 1 to {@link TIMEOUT_MS_MAX}. */
   readonly timeout_ms?: number;
-  /** Instead of the module's limit; 1 to {@link RESULT_CHAR_LIMIT_MAX}. */
+  /** Overrides the module's limit; 1 to {@link RESULT_CHAR_LIMIT_MAX}. */
   readonly result_char_limit?: number;
 }
 
 /**
- * `succeeded`: the tool returned. `failed`: it threw, returned something that is not JSON, or the request was unusable.
- * `timed_out`: its deadline passed. `crashed`: its thread or process ended, or the caller gave up, before it returned.
+ * Status of a call.
+ * - `succeeded`: the tool returned.
+ * - `failed`: it threw, returned a value that is not JSON, or the request was invalid.
+ * - `timed_out`: its timeout passed.
+ * - `crashed`: its thread or process ended, or the caller gave up, before it returned.
  */
 export type ToolCallStatus = 'succeeded' | 'failed' | 'timed_out' | 'crashed';
 
 export interface ToolCallOutcome {
   readonly call_id: string;
   readonly status: ToolCallStatus;
-  /** The tool's answer as text; for any status but `succeeded` the same text as `error`, fit for the model to read. */
+  /** The tool's answer as text, for the model. For any status but `succeeded` the same text as `error`. */
   readonly result: string;
-  /** True when the answer was longer than the limit and was cut. */
+  /** Whether the answer exceeded the limit and was cut. */
   readonly truncated: boolean;
-  /** From the start of the tool's function to its end; 0 when it did not start. */
+  /** Run time of the tool's function; 0 if it did not start. Unit: milliseconds. */
   readonly duration_ms: number;
-  /** False only when the tool's function was certainly not entered: such a call may be run again whatever its side effects. */
+  /** False only if the tool's function was certainly not entered: such a call may be repeated whatever its side effects. */
   readonly started: boolean;
   readonly error?: string;
 }

@@ -3,13 +3,13 @@ import type { HostSettings } from './protocol.ts';
 import type { EndedWhy, ThreadEnd } from './settle.ts';
 import { describeError } from './text.ts';
 
-/** The words for what happened to a thread and to the calls it had; they end up in front of the model and in the log. */
+/** Returns the text of an out-of-memory end. All texts of this file reach the model and the log. */
 
 export function outOfMemory(settings: HostSettings): string {
   return `out of memory (a thread has ${settings.thread_memory_mb} MB)`;
 }
 
-/** Why we stop a thread. */
+/** Returns the reason for stopping a thread. */
 export function describeEnd(end: ThreadEnd, settings: HostSettings): string {
   switch (end) {
     case 'deadline':
@@ -23,15 +23,15 @@ export function describeEnd(end: ThreadEnd, settings: HostSettings): string {
     case 'no_start':
       return `no thread began the task in time`;
     case 'stuck':
-      return 'something that an ended call left running kept it from going on';
+      return 'code left running by an ended call blocked it';
     case 'crash':
       return 'it crashed';
   }
 }
 
-/** How a thread ended by itself, from what its pool reports. */
+/** Returns the reason for a crash, by the pool's error. */
 export function describeCrash(error: unknown, settings: HostSettings): string {
-  // A tool may throw anything, null included.
+  // A tool may throw any value, null included.
   const { code, message } = (error ?? {}) as { readonly code?: unknown; readonly message?: unknown };
   if (code === 'ERR_WORKER_OUT_OF_MEMORY') return outOfMemory(settings);
   const exit = /^worker exited with code: (-?\d+)$/.exec(String(message));
@@ -39,24 +39,24 @@ export function describeCrash(error: unknown, settings: HostSettings): string {
   return `uncaught ${describeError(error)}`;
 }
 
-/** How a thread ended, without the words of an error: they may be anybody's data. */
+/** Removes the message of an error, which may contain private data. */
 export function withoutWords(detail: string): string {
   return detail.startsWith('uncaught ') ? 'uncaught error' : detail;
 }
 
-/** The error text of a call whose caller gave up while it waited for a thread. */
+/** Returns the error text of a call whose caller gave up while it waited for a thread. */
 export function explainGivenUp(enteredBefore: boolean): string {
   return enteredBefore
     ? 'AbortError: the caller gave up'
     : 'AbortError: the caller gave up before the call started';
 }
 
-/** The error text of a call whose tool no thread can run; `reason` says what importing its module came to. */
+/** Returns the error text of a call whose module cannot be imported. `reason`: the failure of the import. */
 export function explainNotImported(toolName: string, reason: string): string {
   return `the module of ${toolName} could not be imported by a new thread (${reason})`;
 }
 
-/** The error text of a call that ended with its thread. */
+/** Returns the error text of a call that ended with its thread. */
 export function explain(why: EndedWhy, tool: ToolManifest, timeoutMs: number, detail: string): string {
   switch (why) {
     case 'deadline':

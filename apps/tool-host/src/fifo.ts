@@ -1,9 +1,9 @@
-/** A queue that takes from its front in constant time however long it is; an array's `shift` does not. */
+/** A queue that takes from its front in constant time; an array's `shift` does not. */
 export interface Fifo<T> {
   readonly size: number;
   push(item: T): void;
   shift(): T | undefined;
-  /** Removes and returns every item the predicate accepts, keeping the order of the rest. */
+  /** Removes and returns every item that matches, and keeps the order of the rest. */
   takeWhere(predicate: (item: T) => boolean): T[];
 }
 

@@ -1,21 +1,24 @@
 /**
- * Frames: a length in four bytes, big endian, then that many bytes of UTF-8: JSON, and after it, behind a line feed,
- * an attachment if there is one: text that the reader hands on unread. JSON text never holds a line feed of its own.
- * A pipe hands over bytes in pieces of its own choosing; a frame is complete or it is not there.
+ * Frames: a length of four bytes, big endian, then that many bytes of UTF-8.
+ * The text is JSON, optionally followed by a line feed and an attachment that the reader forwards unread. JSON text never
+ * contains a line feed. A pipe splits bytes anywhere; only complete frames are delivered.
  */
 
-/** The longest frame either side accepts, in bytes after the header: 64 MiB. */
+/** Maximum length of a frame, without its header: 64 MiB. */
 export const FRAME_BYTES_MAX = 64 * 1024 * 1024;
 
 const HEADER_BYTES = 4;
 const LINE_FEED = 0x0a;
 
-/** One frame holding `text`: JSON, perhaps with an attachment. Throws a RangeError when it would exceed {@link FRAME_BYTES_MAX}. */
+/**
+ * Encodes a frame of `text`: JSON, optionally with an attachment.
+ * Throws: RangeError if it exceeds {@link FRAME_BYTES_MAX}.
+ */
 export function encodeFrame(text: string): Buffer {
   return encodeFrameOf([text]);
 }
 
-/** As {@link encodeFrame}, of a text in parts: thousands of calls that are joined first are copied once more. */
+/** Encodes a frame like {@link encodeFrame}, from parts: joining thousands of calls first would copy them once more. */
 export function encodeFrameOf(parts: readonly string[]): Buffer {
   let bytes = 0;
   for (const part of parts) bytes += Buffer.byteLength(part);
@@ -29,10 +32,9 @@ export function encodeFrameOf(parts: readonly string[]): Buffer {
 }
 
 /**
- * Returns a function to be fed with pieces; `onFrame` is called with each completed frame's parsed JSON
- * and its attachment, in order.
- * Pieces are joined once per frame, so a large frame costs linear time. Throws when a frame announces more than
- * {@link FRAME_BYTES_MAX} or does not parse: the stream cannot be trusted afterwards and must be closed.
+ * Creates a reader of pieces that calls `onFrame` with the JSON and attachment of each complete frame, in order.
+ * Pieces are joined once per frame, so a large frame costs linear time.
+ * Throws: a frame is longer than {@link FRAME_BYTES_MAX} or does not parse; the stream must then be closed.
  */
 export function createFrameReader(
   onFrame: (value: unknown, attachment: Buffer) => void,

@@ -8,16 +8,17 @@ import { readThreadSources } from './thread-sources.ts';
 import { startThreads } from './threads.ts';
 
 /**
- * The tool host's main thread. It runs no tool code, so it is never late: it reads frames, hands out tasks, keeps
- * deadlines, and passes outcomes on. It ends with the process that started it.
+ * The tool host's main thread. It runs no tool code, so it is never blocked: it reads frames, starts tasks, keeps timeouts
+ * and forwards outcomes. It ends with the process that started it.
  */
 
-/** Threads that have not started by then are started anew. */
+/** Timeout of a thread's start. Unit: milliseconds. */
 const START_TIMEOUT_MS = 15_000;
 
 /**
- * A plain exit would first wait for threads, and one that sits in native code may not end for minutes.
- * There is nothing here to put in order: every outcome that left is out, and the rest is the client's to judge.
+ * Ends the process at once.
+ * A plain exit waits for threads, and native code may block a thread for minutes. No cleanup is needed: finished outcomes
+ * are sent, and the client decides about the rest.
  */
 function endProcess(): never {
   process.kill(process.pid, 'SIGKILL');
@@ -38,22 +39,22 @@ function send(frame: FromHost): void {
 function sendStarting(ids: readonly number[]): Promise<void> {
   const frame: FromHost = { kind: 'starting', ids };
   return new Promise((resolve) => {
-    // A failed write means that the client is gone, and so, in a moment, is this process.
+    // A failed write means that the client is gone, so this process ends soon.
     outgoing.write(encodeFrame(JSON.stringify(frame)), () => resolve());
   });
 }
 
-/** Modules whose time to import is waited for, one after the other, before calls are taken. */
+/** Maximum import timeouts, in sequence, that warming may wait before calls are taken. */
 const WARM_TIMES_MAX = 6;
 
 let service: Scheduler | undefined;
 
-/** Starts threads that hold the modules as they are now on disk, and hands them to the scheduler. */
+/** Starts threads with the current modules on disk, and passes them to the scheduler. */
 async function loadTools(settings: HostSettings, scheduler: Scheduler): Promise<ToolCatalog> {
   const candidates = await findCandidates(settings.tools_dirs);
   const sources = await readThreadSources(candidates.modules.map(({ file }) => file));
   const threads = startThreads(settings, sources, (report) => scheduler.onReport(report), log);
-  // A module's clock must not run while its thread starts.
+  // A module's import timeout must not run while its thread starts.
   await threads.warm([], AbortSignal.timeout(START_TIMEOUT_MS));
   const catalog = await readCatalog(candidates, threads, settings);
   await threads.warm(
@@ -106,10 +107,10 @@ for (const pipe of [incoming, outgoing]) {
   pipe.on('close', endProcess);
 }
 
-// The lifeline: nothing is ever written to it, and it closes when the worker is gone, however it went.
+// The lifeline: it carries no data, and closes when the worker is gone for any reason.
 process.stdin.on('error', endProcess);
 process.stdin.on('close', endProcess);
 process.stdin.resume();
 
-// Who stops a worker often tells its whole group or unit. How long calls may go on then is for the worker to say.
+// A stop signal often goes to the worker's whole group or unit. The worker decides how long calls may go on.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => {});

@@ -1,11 +1,11 @@
 /**
  * Runs module tools, the operator's own code, in threads of a child process.
  *
- *     worker ── client ══ frames over pipes ══ host ── scheduler ── Piscina threads ── tool modules
+ * worker ── client ══ frames over pipes ══ host ── scheduler ── Piscina threads ── tool modules
  *
- * The child has no key, no database and no lease. Whatever a tool does, each call ends in one outcome: a thread that
- * hangs, exits or fills its memory is ended and the calls beside it go on elsewhere; a process that dies is replaced.
- * Tools are trusted code all the same: they run as the worker's user, and this is no sandbox.
+ * The child has no key, no database and no lease. Each call ends in exactly one outcome. A thread that hangs, exits or
+ * fills its memory is ended, and its other calls go on elsewhere; a dead process is restarted. Tools are trusted code: they
+ * run as the worker's user, and this is no sandbox.
  */
 export { startToolHost } from './client.ts';
 export { ToolHostClosedError, ToolHostUnavailableError, type ToolHost } from './tool-host.ts';

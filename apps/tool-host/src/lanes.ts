@@ -1,54 +1,53 @@
 /**
- * How calls are grouped, from what their tools took so far.
+ * Grouping of calls by the measured times of their tools.
  *
- * Posting a task to a thread costs some 20 µs and a fast call 1 µs, so fast calls travel by the hundred. A slow call
- * among them would make the others wait, so tools known to be slow travel in small tasks of their own, on threads of
- * their own. A tool nobody has measured yet is treated as slow until its first few calls have come back, and for a
- * moment only one task of it runs. If its calls must not run twice, few share a thread until then: should they turn out
- * to compute, those that take each other's time cannot be made again.
+ * Posting a task to a thread costs about 20 µs and a fast call 1 µs, so fast calls travel in hundreds. A slow call would
+ * delay the others, so slow tools have small tasks on their own threads. An unmeasured tool counts as slow until its first
+ * calls return, and at first only one of its tasks runs. If its calls must run once, few share a thread until then:
+ * computing calls could exceed each other's timeouts and could not be repeated.
  */
 
-/** What is known of a tool. Times are moving averages per call, in milliseconds. */
+/** Measurements of a tool: moving averages per call. Unit: milliseconds. */
 export interface ToolProfile {
   samples: number;
-  /** From entering the function to its outcome. */
+  /** Time from entering the function to its outcome. */
   durationMs: number;
-  /** The part of it that keeps the thread from doing anything else, before the first await and after. */
+  /** Time in which the call blocks its thread, before and after its first await. */
   busyMs: number;
-  /** So many of its next calls get a thread to themselves, because one of them has ended its thread. */
+  /** Number of next calls that run alone in a thread, because a call of the tool ended its thread. */
   aloneCalls: number;
 }
 
 export type Lane = 'fast' | 'slow';
 
-/** On average slower than this, a tool is in the slow lane. */
+/** Average from which a tool is in the slow lane. Unit: milliseconds. */
 const SLOW_CALL_MS = 5;
-/** A fast task holds about this much work, so that several threads share a long queue. */
+/** Work of a fast task, so that several threads share a long queue. Unit: milliseconds. */
 export const FAST_TASK_MS = 25;
-/** More calls per task gain nothing: below 2 µs per call the rest is the call itself. */
+/** Maximum calls per fast task: below 2 µs per call, more gain nothing. */
 const FAST_TASK_CALLS_MAX = 1_000;
-/** Fewer calls per task are not worth spreading over idle threads. */
+/** Minimum calls per fast task: fewer are not worth another thread. */
 const FAST_TASK_CALLS_MIN = 50;
-/** A slow task of calls that keep the thread busy holds about this much work. */
+/** Work of a slow task of blocking calls. Unit: milliseconds. */
 const SLOW_TASK_BUSY_MS = 20;
-/** So many unmeasured calls that must not run twice share a thread: each surely has a quarter of its deadline to itself. */
+/** Unmeasured `once` calls per thread: each has at least a quarter of its timeout to itself. */
 const UNMEASURED_ONCE_CALLS = 4;
-/** One hanging call shall not brand its tool as slow for thousands of calls. */
+/** Cap on a sample, so that a single hanging call does not mark its tool as slow for thousands of calls. */
 const SAMPLE_MS_MAX = 1_000;
 const AVERAGE_OVER = 10;
-/** For so many calls a tool is given no chance to end a thread under its own calls again. */
+/** Calls that run alone after a call of the tool ended its thread. */
 const ALONE_CALLS = 1_000;
 
 export function newProfile(): ToolProfile {
   return { samples: 0, durationMs: 0, busyMs: 0, aloneCalls: 0 };
 }
 
-/** Takes note that a thread has ended under calls of this tool, none of which is made again. */
+/** Records that a thread ended under calls of this tool that are not repeated. */
 export function isolate(profile: ToolProfile): void {
   profile.aloneCalls = ALONE_CALLS;
 }
 
-/** Takes one more measured call into the averages. */
+/** Adds a measured call to the averages. */
 export function learn(profile: ToolProfile, durationMs: number, busyMs: number): void {
   profile.samples += 1;
   const weight = 1 / Math.min(profile.samples, AVERAGE_OVER);
@@ -62,7 +61,7 @@ export function laneOf(profile: ToolProfile): Lane {
     : 'slow';
 }
 
-/** How many calls of this slow (or unmeasured) tool go into one task of a thread that runs `inFlight` at a time. */
+/** Returns the calls of a slow or unmeasured tool per task, for a thread that runs `inFlight` at a time. */
 export function slowTaskCalls(profile: ToolProfile, inFlight: number, once: boolean): number {
   if (profile.aloneCalls > 0) return 1;
   if (profile.samples === 0) return once ? Math.min(inFlight, UNMEASURED_ONCE_CALLS) : inFlight;
@@ -70,7 +69,7 @@ export function slowTaskCalls(profile: ToolProfile, inFlight: number, once: bool
   return Math.max(1, Math.min(inFlight, Math.floor(SLOW_TASK_BUSY_MS / profile.busyMs)));
 }
 
-/** The most calls one fast task may take when `waiting` fast calls are shared by `freeThreads`. */
+/** Returns the maximum calls of a fast task when `freeThreads` share `waiting` fast calls. */
 export function fastTaskCallsMax(waiting: number, freeThreads: number): number {
   const share = Math.ceil(waiting / Math.max(1, freeThreads));
   return Math.min(FAST_TASK_CALLS_MAX, Math.max(FAST_TASK_CALLS_MIN, share));

@@ -11,16 +11,16 @@ export interface LiveCall extends OutputSource {
   readonly tool: TaskTool;
   readonly startedMs: number;
   busyMs: number;
-  /** What its thread had been busy by the time it yielded first. */
+  /** Busy time of its thread when it first yielded. */
   threadBusyMs: number;
-  /** Made when the tool first asks for its signal: most never do. */
+  /** Created when the tool first reads its signal: most tools never do. */
   controller: AbortController | undefined;
-  /** Why the signal fired, or shall fire as soon as it is asked for. */
+  /** The reason of the signal, or of the signal to come once it is read. */
   abortReason: Error | undefined;
   ended: boolean;
 }
 
-/** What the tool is told about its call. */
+/** Creates the context of a call for its tool. */
 export function contextOf(call: LiveCall): ToolContext {
   return {
     get signal() {

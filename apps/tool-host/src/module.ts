@@ -26,12 +26,15 @@ const APPROVALS_ARE_SET =
   'by PATCH /v1/agents/{agent_id}/tools/approval/{tool_name} or its tool rule requires_approval';
 const functionOfFile = new Map<string, RunFunction>();
 
-/** The `run` of a module already imported by this thread, or undefined. */
+/** Returns the `run` of a module that this thread has imported, or undefined. */
 export function loadedRun(file: string): RunFunction | undefined {
   return functionOfFile.get(file);
 }
 
-/** Imports the module, once per thread, and returns its `run`. Throws what the import throws. */
+/**
+ * Imports the module, once per thread, and returns its `run`.
+ * Throws: the error of the import.
+ */
 export async function loadRun(file: string): Promise<RunFunction> {
   const exports = await importExports(file);
   const { run } = exports;
@@ -42,13 +45,13 @@ export async function loadRun(file: string): Promise<RunFunction> {
   return bound;
 }
 
-/** Imports the module and checks everything it must export; the reason names the export at fault. */
+/** Imports the module and checks its exports; the reason names the faulty export. */
 export async function inspect(file: string): Promise<ModuleInspection> {
   const exports = await importExports(file);
   const refuse = (reason: string): ModuleInspection => ({ usable: false, reason });
 
-  const stranger = refuseStranger(exports);
-  if (stranger !== undefined) return refuse(stranger);
+  const problem = refuseUnknownExport(exports);
+  if (problem !== undefined) return refuse(problem);
   const { description, parameters, run } = exports;
   if (typeof description !== 'string' || description.trim() === '') {
     return refuse('description must be a non-empty string; export const description = …');
@@ -87,9 +90,9 @@ export async function inspect(file: string): Promise<ModuleInspection> {
   };
 }
 
-/** What is wrong with an export that no tool has: ignored, a misspelt `sideEffects` would count as its default. */
-function refuseStranger(exports: Record<string, unknown>): string | undefined {
-  // Of a CommonJS module the namespace holds the whole object too, under both names.
+/** Returns the reason for refusing an unknown export: a misspelt `sideEffects` would count as its default. */
+function refuseUnknownExport(exports: Record<string, unknown>): string | undefined {
+  // The namespace of a CommonJS module also holds the whole object, under both names.
   const isWhole = (name: string): boolean =>
     name === 'module.exports' || (name === 'default' && typeof exports[name] === 'object');
   const name = Object.keys(exports).find(
@@ -102,10 +105,10 @@ function refuseStranger(exports: Record<string, unknown>): string | undefined {
   const meant = EXPORTS.find((known) => known.toLowerCase() === name.replaceAll('_', '').toLowerCase());
   if (meant !== undefined) return `exports '${name}'; the name is ${meant}`;
   const elsewhere = /approval/i.test(name) ? `; ${APPROVALS_ARE_SET}` : '';
-  return `exports '${name}', which is no part of a tool; it may export ${EXPORTS.join(', ')}; keep helpers in a file whose name begins with _${elsewhere}`;
+  return `exports '${name}', which is not part of a tool; it may export ${EXPORTS.join(', ')}; keep helpers in a file whose name begins with _${elsewhere}`;
 }
 
-/** The module's named exports, or its default export when that is the object holding `run`. */
+/** Imports the module's named exports, or its default export if that object holds `run`. */
 async function importExports(file: string): Promise<Record<string, unknown>> {
   const namespace = (await import(pathToFileURL(file).href)) as Record<string, unknown>;
   const fallback = namespace['default'];

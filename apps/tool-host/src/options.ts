@@ -3,41 +3,44 @@ import { resolve } from 'node:path';
 import { z } from 'zod';
 import type { HostSettings } from './protocol.ts';
 
-/** Beyond these the worker's own thread is what calls wait for. */
+/** With more threads, the worker's own thread becomes the bottleneck. */
 const THREADS_DEFAULT_MAX = 4;
-/** Threads for fast calls that a host may be told to have. */
+/** Maximum fast threads of a host. */
 export const TOOL_THREADS_MAX = 64;
-/** Megabytes that one thread may be given. */
+/** Minimum memory of a thread. Unit: megabytes. */
 export const TOOL_THREAD_MEMORY_MB_MIN = 32;
 export const TOOL_THREAD_MEMORY_MB_MAX = 65_536;
 export const TOOL_THREAD_MEMORY_MB_DEFAULT = 256;
 
-/** How {@link startToolHost} shall run the tool host. */
+/** Options of {@link startToolHost}. */
 export interface ToolHostOptions {
-  /** Folders of tool modules, in order of precedence. A folder that is missing is a problem in the catalog, not an error. */
+  /** Folders of tool modules, in order of precedence. A missing folder is a problem in the catalog, not an error. */
   readonly toolsDirs: readonly string[];
   /**
-   * Threads for fast calls, which are there from the start, 1 to 64. Default: the number of processors, at most 4. Up to twice
-   * as many more, at least two, are started while slow calls wait, and leave when idle.
+   * Threads for fast calls, started at once, 1 to 64. Up to twice as many more (at least two) are started for waiting slow
+   * calls, and end when idle. Default: the number of processors, at most 4.
    */
   readonly threads?: number;
-  /** Asynchronous calls that run at a time in one thread, 1 to 256. Default 16. */
+  /** Concurrent asynchronous calls per thread, 1 to 256. Default: 16. */
   readonly callsInFlightPerThread?: number;
-  /** Memory of one thread, heap and buffers together, in megabytes, at least 32; one that takes more is ended. Default 256. */
+  /**
+   * Memory of one thread, heap and buffers together, at least 32; a thread that exceeds it is ended. Default: 256. Unit:
+   * megabytes.
+   */
   readonly threadMemoryMb?: number;
-  /** A thread beyond those for fast calls leaves when it was idle for this many milliseconds. Default 30,000. */
+  /** Idle time after which an additional thread ends. Default: 30,000. Unit: milliseconds. */
   readonly threadIdleMs?: number;
-  /** A module that takes longer than this to import is unusable, in milliseconds. Default 10,000. */
+  /** Timeout of a module's import, after which it is unusable. Default: 10,000. Unit: milliseconds. */
   readonly loadTimeoutMs?: number;
-  /** The node executable. Default: the one running this process. */
+  /** The node executable. Default: the executable of this process. */
   readonly nodePath?: string;
-  /** Arguments before the script, such as those of Node's permission model. Default none. */
+  /** Arguments before the script, such as flags of Node's permission model. Default: none. */
   readonly nodeArguments?: readonly string[];
-  /** Receives each line the host, its threads and the tools print. Default: the lines are dropped. */
+  /** Receives each log line of the host, its threads and the tools. Default: the lines are dropped. */
   readonly onLog?: (line: string, source: LogSource) => void;
 }
 
-/** Whose words a line of the log is: the host's and its runtime's, or a tool's, which may hold anything. */
+/** Source of a log line: the host with its runtime, or a tool, whose output is arbitrary. */
 export type LogSource = 'host' | 'tool';
 
 const optionsSchema = z.object({
@@ -57,7 +60,10 @@ const optionsSchema = z.object({
   loadTimeoutMs: z.int().min(100).max(600_000).default(10_000),
 });
 
-/** Checks the options and fills in defaults. Throws a TypeError that names the option. */
+/**
+ * Checks the options and fills in defaults.
+ * Throws: TypeError that names the option.
+ */
 export function hostSettings(options: ToolHostOptions): HostSettings {
   const parsed = optionsSchema.safeParse(options);
   if (!parsed.success) throw new TypeError(`startToolHost: ${z.prettifyError(parsed.error)}`);

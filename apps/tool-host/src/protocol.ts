@@ -1,14 +1,14 @@
 import type { ToolCallStatus, ToolCatalog } from './contract.ts';
 
 /**
- * What the worker's side and the tool host say to each other, one object per frame.
- * Both ends are of one version by construction (the client starts the host from its own folder), so frames carry
- * no version and are trusted to have these shapes; only their length is checked.
+ * Messages between the worker's side and the tool host, one object per frame.
+ * The client starts the host from its own folder, so both have the same version. Frames carry no version and only their
+ * length is checked.
  */
 
-/** A call as its thread reads it. Only the thread does: the host hands this text on unread. */
+/** A call as its thread reads it. The host forwards this text unread. */
 export interface CallFrame {
-  /** The client's own number for the call. */
+  /** The client's number of the call. */
   readonly id: number;
   readonly tool_name: string;
   readonly arguments: Record<string, unknown>;
@@ -18,13 +18,13 @@ export interface CallFrame {
   readonly idempotency_key: string;
   readonly timeout_ms?: number | undefined;
   readonly result_char_limit?: number | undefined;
-  /** Added by the host: its function was entered before, in a thread that has ended since. */
+  /** Added by the host: the function was entered before, in a thread that has ended. */
   readonly entered_before?: true;
 }
 
 /**
- * A call as the host reads it: its number, its tool, its own deadline in milliseconds or 0, the bytes of its {@link CallFrame}
- * as JSON, and 1 where a host has ended while it may have been running: it is made alone then.
+ * A call as the host reads it: number, tool, timeout in milliseconds or 0, bytes of its {@link CallFrame} as JSON, and 1 if
+ * a host ended while it may have been running, so that it runs alone.
  */
 export type CallEnvelope = readonly [
   id: number,
@@ -34,7 +34,7 @@ export type CallEnvelope = readonly [
   interrupted?: 1,
 ];
 
-/** An outcome on its way back; the client puts the caller's key in place of the number. */
+/** An outcome from the host; the client replaces the number by the caller's key. */
 export interface OutcomeFrame {
   readonly id: number;
   readonly status: ToolCallStatus;
@@ -45,7 +45,7 @@ export interface OutcomeFrame {
   readonly error?: string;
 }
 
-/** How the host shall run, sent once, first. */
+/** Settings of the host, sent once, first. */
 export interface HostSettings {
   readonly tools_dirs: readonly string[];
   readonly threads: number;
@@ -70,8 +70,8 @@ export type FromHost =
   | { readonly kind: 'pong'; readonly request: number };
 
 /**
- * The descriptors of the child that carry frames, one for each way: a write that fails closes its pipe unread, and what
- * a process says last must be read. 0 is its lifeline, 1 and 2 are log text.
+ * Descriptors of the child for frames, one per direction: a failed write closes its pipe unread, and the last output must
+ * be read. 0 is the lifeline, 1 and 2 are log text.
  */
 export const TO_HOST_FD = 3;
 export const FROM_HOST_FD = 4;

@@ -2,7 +2,7 @@ import { ERROR_CHARS_MAX, type ToolManifest } from './contract.ts';
 import { describeCrash, describeEnd, withoutWords, explain, outOfMemory } from './explain.ts';
 import {
   createProgress,
-  isStranger,
+  isLeftover,
   markGivenUp,
   readCall,
   readCulprit,
@@ -17,38 +17,38 @@ import type { TaskTool, ThreadReport } from './task.ts';
 import { cutText } from './text.ts';
 import type { Threads } from './threads.ts';
 
-/** How much later than its deadline a call that has yielded is ended from outside: by then its thread is known not to do it. */
+/** Milliseconds after its timeout at which a yielded call is ended from outside, because its thread has not done it. */
 const DEADLINE_SLACK_MS = 250;
-/** A thread that has not begun its task by then never will. */
+/** Timeout for a thread to begin its task. Unit: milliseconds. */
 const START_TIMEOUT_MS = 15_000;
-/** A thread that has calls waiting, and none under way for so long, is in the hands of a timer or promise of an ended call. */
+/** Milliseconds after which a thread with waiting calls and none running counts as blocked by code of an ended call. */
 const STUCK_AFTER_MS = 5_000;
-/** How often a thread is asked for its memory: a tool that fills it at a gigabyte per second gets 50 MB further. */
+/** Interval of memory checks: a tool that allocates a gigabyte per second gets 50 MB further. Unit: milliseconds. */
 const MEMORY_EVERY_MS = 50;
-/** Cancelled calls have this long to end by themselves. */
+/** Grace for cancelled calls to end by themselves. Unit: milliseconds. */
 const CANCEL_GRACE_MS = 500;
-/** A task has returned but reports it sent before have not arrived: they came by another channel, and come at once. */
+/** Timeout for reports sent before a task returned, which come over another channel. Unit: milliseconds. */
 const LATE_REPORT_MS = 2_000;
 
-/** A call that has no outcome yet. */
+/** A call without an outcome. */
 export interface QueuedCall {
   readonly id: number;
   readonly toolName: string;
-  /** The call's own deadline, or 0 for its tool's. */
+  /** The call's own timeout, or 0 for its tool's. */
   readonly timeoutMs: number;
   readonly json: string;
-  /** How often a thread ended under it, and no other call was known to be the cause. */
+  /** Ends of its thread under it without another known culprit. */
   interruptions: number;
-  /** How often another call was. */
+  /** Ends of its thread with another culprit. */
   neighbours: number;
-  /** Whether its function was entered one of these times. */
+  /** Whether its function was entered before. */
   enteredBefore: boolean;
-  /** Whether it was interrupted then: it had come to no outcome. */
+  /** Whether it was interrupted after it was entered, without an outcome. */
   retried: boolean;
   cancelled: boolean;
 }
 
-/** A call the task leaves behind, and where it goes. */
+/** A call left by the task, and its destination. */
 export interface CallEnd {
   readonly call: QueuedCall;
   readonly again: 'queue' | 'alone';
@@ -57,11 +57,11 @@ export interface CallEnd {
 export interface RunningTask {
   readonly postedMs: number;
   lane: 'fast' | 'slow';
-  /** Looks at what the thread has written down; returns why it must be stopped, if it must. */
+  /** Reads the thread's progress; returns the reason to stop it, if any. */
   look(nowMs: number): ThreadEnd | undefined;
-  /** Stops the thread, then decides about each unfinished call; `detail` explains a `crash`. */
+  /** Stops the thread and decides about each unfinished call; `detail` explains a `crash`. */
   stop(end: ThreadEnd, detail?: string): void;
-  /** To be called before the threads are told of cancelled calls: a call that is entered meanwhile is then told, too. */
+  /** Called before the threads are told of cancelled calls, so that a call entered meanwhile is cancelled too. */
   noticeCancellation(nowMs: number): void;
   onReport(report: ThreadReport): void;
 }
@@ -74,15 +74,15 @@ interface TaskParts {
   readonly threads: Threads;
   readonly settings: HostSettings;
   readonly mayStart: Promise<void> | undefined;
-  /** The call was seen to be under way: not of every call, as one may end between two looks. */
+  /** The call was seen running. Short calls may end unseen between two looks. */
   readonly onEntered: (call: QueuedCall) => void;
   readonly onMeasured: (call: QueuedCall, durationMs: number, busyMs: number) => void;
-  /** The thread could not import the module of this tool, or ended over it. */
+  /** The thread could not import the module of this tool, or ended during the import. */
   readonly onNotImported: (toolName: string, reason: string) => void;
-  /** A thread ended under this call, which may run only once. */
+  /** A thread ended under this `once` call. */
   readonly onLost: (call: QueuedCall) => void;
   readonly onOutcomes: (ended: readonly QueuedCall[], outcomesJson: string) => void;
-  /** Called once, last, with the calls that shall run again. */
+  /** Called once, last, with the calls to run again. */
   readonly onEnd: (unfinished: readonly CallEnd[]) => void;
   readonly log: (line: string) => void;
 }
@@ -92,7 +92,7 @@ interface Seen {
   sinceMs: number;
 }
 
-/** Posts a task to a thread and stays with it until each of its calls has an outcome or is given back. */
+/** Posts a task to a thread and follows it until each call has an outcome or is given back. */
 export function startTask(parts: TaskParts): RunningTask {
   const { calls, tools, threads, settings } = parts;
   const slots = Math.min(settings.calls_in_flight_per_thread, calls.length);
@@ -101,7 +101,7 @@ export function startTask(parts: TaskParts): RunningTask {
   const postedMs = performance.now();
   const toolIndex = new Map(tools.map((tool, index) => [tool.name, index]));
   const hasOutcome = new Uint8Array(calls.length);
-  /** Calls with neither an outcome nor a word that there will be none. */
+  /** Calls with neither an outcome nor a notice that there will be none. */
   let missing = calls.length;
   let givenBack = 0;
   let returned = false;
@@ -111,7 +111,7 @@ export function startTask(parts: TaskParts): RunningTask {
   let loading: Seen = { call: undefined, sinceMs: postedMs };
   const seenInSlot = Array.from({ length: slots }, (): Seen => ({ call: undefined, sinceMs: postedMs }));
   const overdue = new Set<number>();
-  /** Why modules could not be imported, by the index of their tool. */
+  /** Failures of imports by tool index. */
   const notImported = new Map<number, string>();
   let lastBusyMs: number | undefined;
   let memoryAskedMs = postedMs;
@@ -155,9 +155,9 @@ export function startTask(parts: TaskParts): RunningTask {
     settle(end, detail);
   }
 
-  /** The tool whose call has ended the thread; where that is not known, all it may be. */
+  /** Returns the tool whose call ended the thread; if unknown, all possible tools. */
   function suspects(): string {
-    if (isStranger(progress)) return 'what an ended call has left behind';
+    if (isLeftover(progress)) return 'code left running by an ended call';
     const culprit = readCulprit(progress);
     return culprit === undefined ? tools.map(({ name }) => name).join(', ') : toolOf(culprit).name;
   }
@@ -179,12 +179,12 @@ export function startTask(parts: TaskParts): RunningTask {
     const outcomes: OutcomeFrame[] = [];
     const endedCalls: QueuedCall[] = [];
     const culprit = readCulprit(progress);
-    const stranger = isStranger(progress);
-    // By a call that this ends, or makes again alone: it is not there the next time.
+    const leftover = isLeftover(progress);
+    // Calls that end here, or run again alone, explain the crash: they will not be there next time.
     const isExplained =
       end === 'deadline' || end === 'cancelled' || (end === 'crash' && culprit !== undefined);
     const loadingTool = readLoading(progress);
-    if (loadingTool !== undefined && !stranger && (end === 'load_timeout' || end === 'crash'))
+    if (loadingTool !== undefined && !leftover && (end === 'load_timeout' || end === 'crash'))
       noteNotImported(loadingTool, withoutWords(detail));
     for (const [index, call] of calls.entries()) {
       if (hasOutcome[index] === 1) continue;
@@ -192,7 +192,7 @@ export function startTask(parts: TaskParts): RunningTask {
       const importFailure = notImported.get(toolIndex.get(tool.name) as number);
       const state = readCall(progress, index);
       const entered = state !== 'waiting';
-      const isCulprit = culprit === index || (calls.length === 1 && !stranger);
+      const isCulprit = culprit === index || (calls.length === 1 && !leftover);
       const settlement = settleUnfinished(end, {
         progress: state,
         side_effects: tool.side_effects,
@@ -200,14 +200,14 @@ export function startTask(parts: TaskParts): RunningTask {
         cancelled: call.cancelled,
         not_imported: importFailure !== undefined,
         culprit: isCulprit,
-        stranger,
+        leftover,
         interruptions: call.interruptions,
         neighbours: call.neighbours,
         retried: call.retried,
       });
       if (settlement.kind === 'ended') {
         const runMs = entered ? elapsedOf(index) : 0;
-        // Words are told to the call that is known to have thrown them: for every other they are somebody else's.
+        // The message is shown only to the call that threw it: for others it is foreign data.
         const isOwn = settlement.why === 'culprit' && culprit === index;
         const told = isOwn ? detail : withoutWords(detail);
         const cause = settlement.why === 'module' ? (importFailure ?? told) : told;
@@ -222,7 +222,7 @@ export function startTask(parts: TaskParts): RunningTask {
           started: entered || call.enteredBefore,
           error,
         });
-        // Of the others nobody knows how much of their time was waiting; most of it, as a rule.
+        // For other calls the share of waiting in their time is unknown; usually it is most of it.
         if (entered) parts.onMeasured(call, runMs, isCulprit ? runMs : 0);
         if (entered && tool.side_effects === 'once' && end !== 'cancelled') parts.onLost(call);
       } else {
@@ -336,7 +336,7 @@ export function startTask(parts: TaskParts): RunningTask {
   return task;
 }
 
-/** The {@link CallFrame} of a call, as JSON. */
+/** Returns the {@link CallFrame} of a call as JSON. */
 function frameOf({ json, enteredBefore }: QueuedCall): string {
   return enteredBefore ? `${json.slice(0, -1)},"entered_before":true}` : json;
 }

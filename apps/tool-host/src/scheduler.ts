@@ -28,34 +28,37 @@ import { CANCEL_CHANNEL, type ThreadReport } from './task.ts';
 import { cutText } from './text.ts';
 import type { Threads } from './threads.ts';
 
-/** How often running tasks are looked at: the accuracy of a deadline that the thread itself cannot keep. */
+/** Interval of looks at running tasks: the accuracy of a timeout that the thread cannot keep itself. Unit: milliseconds. */
 const WATCH_EVERY_MS = 20;
-/** A task of the fast lane that is still running after this long no longer counts against the fast threads. */
+/** Run time after which a fast task no longer counts against the fast threads. Unit: milliseconds. */
 const DEMOTE_AFTER_MS = 100;
-/** So long the first task of a tool runs alone: if the tool turns out to be fast, more of them would start threads in vain. */
+/**
+ * Time in which the first task of a tool runs alone: for a fast tool, more tasks would start threads in vain. Unit:
+ * milliseconds.
+ */
 const PROBE_MS = 50;
-/** One task carries at most about this many characters of arguments, because a thread's heap is small. */
+/** Maximum argument characters per task, because a thread's heap is small. */
 const TASK_ARGUMENT_CHARS_MAX = 4 * 1024 * 1024;
 
 /** The effects of the scheduler. */
 export interface SchedulerPorts {
   readonly sendOutcomes: (outcomesJson: string) => void;
-  /** Announces calls about to start; resolves when the announcement would survive this process. */
+  /** Announces calls about to start; resolves once the announcement survives this process. */
   readonly sendStarting: (ids: readonly number[]) => Promise<void>;
   readonly log: (line: string) => void;
-  /** Too many threads are stuck in native code to go on. */
+  /** Ends the host: too many threads are stuck in native code. */
   readonly giveUp: (reason: string) => void;
 }
 
-/** Groups waiting calls into tasks, keeps the lanes filled, and sees to it that every call gets exactly one outcome. */
+/** Groups waiting calls into tasks, keeps the lanes filled, and gives every call exactly one outcome. */
 export interface Scheduler {
-  /** `callsJson` holds the calls of the envelopes, one after the other. */
+  /** Queues calls. `callsJson` holds the calls of the envelopes, one after the other. */
   enqueue(envelopes: readonly CallEnvelope[], callsJson: Buffer): void;
-  /** Gives these calls up: waiting ones end at once, running ones are asked, and stopped half a second later. */
+  /** Cancels calls: waiting calls end at once, running calls are signalled and stopped half a second later. */
   cancel(ids: readonly number[]): void;
-  /** Tasks run in these threads with these tools. Called once, before the first call comes. */
+  /** Sets the tools and threads. Called once, before the first call. */
   use(catalog: ToolCatalog, threads: Threads): void;
-  /** To be called with what the threads report. */
+  /** Takes the reports of the threads. */
   onReport(report: ThreadReport): void;
 }
 
@@ -64,16 +67,16 @@ interface ToolQueue {
   readonly profile: ToolProfile;
   readonly waiting: Fifo<QueuedCall>;
   tool: ToolManifest | undefined;
-  /** When its first task was begun. */
+  /** Start of its first task. */
   firstTaskMs: number | undefined;
   /** Undefined while every thread could import its module. */
   trouble: ImportTrouble | undefined;
 }
 
-/** Starts with no tools; {@link Scheduler.use} brings them. */
+/** Creates a scheduler without tools; {@link Scheduler.use} sets them. */
 export function createScheduler(settings: HostSettings, ports: SchedulerPorts): Scheduler {
   const queues = new Map<string, ToolQueue>();
-  /** Queues with waiting calls, the one served longest ago first. */
+  /** Queues with waiting calls, least recently served first. */
   const ready = new Set<ToolQueue>();
   const alone = createFifo<QueuedCall>();
   /** Calls without an outcome. */
@@ -82,7 +85,7 @@ export function createScheduler(settings: HostSettings, ports: SchedulerPorts): 
   const cancellations = new BroadcastChannel(CANCEL_CHANNEL);
   let threads: Threads | undefined;
   let nextTask = 1;
-  /** A call that was to be alone has been begun: the next free slow thread is for others, if any wait. */
+  /** A call that runs alone has started: the next free slow thread is for other calls, if any wait. */
   let isTurnOfOthers = false;
   let watch: NodeJS.Timeout | undefined;
 
@@ -130,7 +133,7 @@ export function createScheduler(settings: HostSettings, ports: SchedulerPorts): 
       `a thread could not import the module of ${queue.name} and is ended: ${reason.replaceAll(/\s*[\r\n]+\s*/g, ' ')}`,
     );
     queue.trouble = afterFailure(queue.trouble, reason, begunMs, performance.now());
-    // A timer may be early by a part of a millisecond.
+    // A timer may be early by a fraction of a millisecond.
     setTimeout(fill, queue.trouble.restMs + 1);
     if (!isHopeless(queue.trouble)) return;
     ready.delete(queue);
@@ -160,13 +163,13 @@ export function createScheduler(settings: HostSettings, ports: SchedulerPorts): 
     return count;
   }
 
-  /** Hands out tasks until a lane is full or nothing waits for it. */
+  /** Starts tasks until the lanes are full or no call waits. */
   function fill(): void {
     if (threads === undefined) return;
     while (tasks.size < threads.threadsMax) {
       const freeSlow = threads.lanes.slow - runningIn('slow');
       const freeFast = threads.lanes.fast - runningIn('fast');
-      // Calls that are to be alone may be thousands: those of other tools do not wait for them all.
+      // Thousands of calls may have to run alone: calls of other tools do not wait for all of them.
       const others = isTurnOfOthers && freeSlow > 0 ? takeSlow() : [];
       if (others.length > 0) {
         isTurnOfOthers = false;
@@ -195,7 +198,7 @@ export function createScheduler(settings: HostSettings, ports: SchedulerPorts): 
     }
   }
 
-  /** The first of the calls that are to be alone whose module is not on trial. */
+  /** Takes the first call that must run alone and whose module is not on trial. */
   function takeSuspect(): QueuedCall | undefined {
     const nowMs = performance.now();
     for (let count = alone.size; count > 0; count -= 1) {
@@ -206,7 +209,7 @@ export function createScheduler(settings: HostSettings, ports: SchedulerPorts): 
     return undefined;
   }
 
-  /** Fast calls of any tools together, but calls that may run only once share a thread with none but their like. */
+  /** Takes fast calls of any tools; `once` calls share a thread only with each other. */
   function takeFast(freeThreads: number): QueuedCall[] {
     const fastQueues = [...ready].filter(isFast);
     const waiting = fastQueues.reduce((sum, queue) => sum + queue.waiting.size, 0);
@@ -217,7 +220,7 @@ export function createScheduler(settings: HostSettings, ports: SchedulerPorts): 
     const hasRoom = (): boolean =>
       batch.length < callsMax && workMs < FAST_TASK_MS && chars < TASK_ARGUMENT_CHARS_MAX;
     for (const queue of fastQueues) {
-      // A queue that is not reached keeps its place, and comes before those that were served.
+      // A skipped queue keeps its place before the queues that were served.
       if (!hasRoom()) break;
       const once = queue.tool?.side_effects === 'once';
       if (once && batch.length > 0) continue;
@@ -234,7 +237,7 @@ export function createScheduler(settings: HostSettings, ports: SchedulerPorts): 
     return batch;
   }
 
-  /** Calls of one tool that travel by themselves; with `lane`, of one whose calls are of that lane but for its trial. */
+  /** Takes calls of one tool for a task of their own; with `lane`, only of a tool that its trial moved from that lane. */
   function takeSlow(lane?: Lane): QueuedCall[] {
     const nowMs = performance.now();
     for (const queue of ready) {
@@ -258,7 +261,7 @@ export function createScheduler(settings: HostSettings, ports: SchedulerPorts): 
     return [];
   }
 
-  /** Whether the first task of the tool runs and has some time left to show that the tool is fast. */
+  /** Whether the first task of the tool still has time to prove the tool fast. */
   function isProbed({ profile, firstTaskMs }: ToolQueue, nowMs: number): boolean {
     if (profile.samples > 0 || firstTaskMs === undefined || tasks.size === 0) return false;
     return nowMs - firstTaskMs < PROBE_MS;
@@ -288,13 +291,13 @@ export function createScheduler(settings: HostSettings, ports: SchedulerPorts): 
       lane,
       threads: pool,
       settings,
-      // Only where a second run would do harm is it worth waiting until the announcement is out of this process.
+      // Only `once` calls must wait until the announcement has left this process.
       mayStart: once ? announced : undefined,
       onEntered: ({ toolName }) => onImported(queueOf(toolName), begunMs),
       onMeasured: (call, durationMs, busyMs) => {
         const queue = queueOf(call.toolName);
         learn(queue.profile, durationMs, busyMs);
-        // It may have ended before anybody looked.
+        // The task may have ended unseen.
         onImported(queue, begunMs);
       },
       onNotImported: (toolName, reason) => onNotImported(queueOf(toolName), reason, begunMs),
@@ -349,7 +352,7 @@ export function createScheduler(settings: HostSettings, ports: SchedulerPorts): 
           id,
           toolName,
           timeoutMs,
-          // A string of its own: a slice of a common one would keep all of it in memory as long as one call is open.
+          // A copy: a slice of the common string would keep all of it in memory while one call is open.
           json: callsJson.toString('utf8', offset, offset + bytes),
           interruptions: 0,
           neighbours: 0,
@@ -393,7 +396,7 @@ export function createScheduler(settings: HostSettings, ports: SchedulerPorts): 
   };
 }
 
-/** Whether calls of the tool travel with those of others. */
+/** Whether calls of the tool share tasks with other tools. */
 function isFast({ profile, trouble }: ToolQueue): boolean {
   return laneOf(profile) === 'fast' && !isOnTrial(trouble);
 }

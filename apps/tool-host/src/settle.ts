@@ -1,9 +1,9 @@
 import type { SideEffects } from './contract.ts';
 import type { CallProgress } from './progress.ts';
 
-/** Why a thread ended in the middle of a task. */
+/** Reason of a thread's end during a task. */
 export type ThreadEnd =
-  /** Stopped by us: a call passed its deadline and its thread did not notice. */
+  /** Stopped because a call passed its timeout and the thread did not react. */
   | 'deadline'
   /** Stopped by us: every call still unfinished was given up by its caller. */
   | 'cancelled'
@@ -18,29 +18,29 @@ export type ThreadEnd =
   /** Ended by itself, or had to be: out of memory, `process.exit`, an error thrown outside of any promise. */
   | 'crash';
 
-/** What is known about one call that has no outcome when its thread has ended. */
+/** The facts of a call without an outcome whose thread has ended. */
 export interface UnfinishedCall {
   readonly progress: CallProgress;
   readonly side_effects: SideEffects;
-  /** The deadline of this call has passed. */
+  /** Its timeout has passed. */
   readonly overdue: boolean;
   readonly cancelled: boolean;
-  /** The module of this call's tool could not be imported, or the thread ended over it. */
+  /** Its module could not be imported, or the thread ended during the import. */
   readonly not_imported: boolean;
-  /** This call was running without yielding when the thread ended, was alone on it, or is known to have ended it. */
+  /** It ran without yielding when the thread ended, was alone on it, or is known to have ended it. */
   readonly culprit: boolean;
-  /** What ended the thread was none of its calls, but what an ended one had left behind. */
-  readonly stranger: boolean;
-  /** How often the call was interrupted before, entered or not, where no other is known to have been the cause. */
+  /** Code left by an ended call ended the thread. */
+  readonly leftover: boolean;
+  /** Earlier interruptions without another known culprit, entered or not. */
   readonly interruptions: number;
-  /** How often another call was: each time one that does not come again. */
+  /** Earlier interruptions with another culprit, which does not run again. */
   readonly neighbours: number;
-  /** Whether it was interrupted after it had been entered. */
+  /** Whether it was interrupted after it was entered. */
   readonly retried: boolean;
 }
 
 export type Settlement =
-  /** Back into the queue: it was not entered, or repeating it is harmless. */
+  /** Back into the queue: it was not entered, or a repeat is harmless. */
   | { readonly kind: 'again' }
   /** Once more, in a task of its own, so that a second failure is certainly its own. */
   | { readonly kind: 'again_alone' }
@@ -49,12 +49,12 @@ export type Settlement =
 export type EndedWhy =
   'deadline' | 'cancelled' | 'module' | 'thread' | 'culprit' | 'neighbour' | 'outcome_lost';
 
-/** A call that was never entered is put back this often; then something is wrong beyond any one call. */
+/** Maximum interruptions of a call that was never entered; beyond, the cause is not a single call. */
 const INTERRUPTIONS_MAX = 10;
-/** And behind so many calls that took their thread with them: among a thousand there may be dozens, and none says anything of it. */
+/** Maximum interruptions by other culprits: a thousand calls may hold dozens of them. */
 const NEIGHBOURS_MAX = 1_000;
 
-/** What becomes of a call whose thread ended before it had an outcome. Pure: the whole policy is this function. */
+/** Decides about a call whose thread ended before its outcome. Pure: the whole policy is this function. */
 export function settleUnfinished(end: ThreadEnd, call: UnfinishedCall): Settlement {
   if (call.cancelled) return ended('crashed', 'cancelled');
   const isWornOut = call.interruptions >= INTERRUPTIONS_MAX || call.neighbours >= NEIGHBOURS_MAX;
@@ -70,14 +70,14 @@ export function settleUnfinished(end: ThreadEnd, call: UnfinishedCall): Settleme
   }
 
   if (call.overdue) {
-    // One that had yielded may have waited for a neighbour to let go of the thread: by itself it shows whose time it took.
+    // A yielded call may have waited for its neighbours; a repeat alone shows its own time.
     const isOwn = call.culprit || call.retried || call.side_effects === 'once';
     return isOwn ? ended('timed_out', 'deadline') : { kind: 'again_alone' };
   }
   if (call.culprit && end === 'crash') return ended('crashed', 'culprit');
   if (call.side_effects === 'once') return ended('crashed', 'neighbour');
-  // A stranger that strikes in the try alone says nothing about the call.
-  const isTried = call.retried && !(call.stranger && call.interruptions < INTERRUPTIONS_MAX);
+  // Code left by an ended call that strikes during the repeat says nothing about the call.
+  const isTried = call.retried && !(call.leftover && call.interruptions < INTERRUPTIONS_MAX);
   return isTried ? ended('crashed', 'neighbour') : { kind: 'again_alone' };
 }
 

@@ -12,7 +12,7 @@ import {
   markGivenBack,
   markLoading,
   markReturned,
-  markStranger,
+  markLeftover,
   markThread,
   type Progress,
 } from './progress.ts';
@@ -20,29 +20,29 @@ import type { CallFrame, OutcomeFrame } from './protocol.ts';
 import type { ImportFailure, TaskTool, ThreadReport, ThreadTask } from './task.ts';
 import { describeError, resultText } from './text.ts';
 
-/** Outcomes wait at most this long for company, so a thread that gets stuck takes no more than this with it. */
+/** Maximum delay of an outcome before it is reported: a stuck thread loses no more than this. Unit: milliseconds. */
 const REPORT_DELAY_MS = 1;
-/** Nor more than this much text. */
+/** Maximum unreported text. */
 const REPORT_CHARS_MAX = 256 * 1024;
-/** After this long without a turn of the event loop, timers and sockets of the calls in flight get one. */
+/** Milliseconds without a turn of the event loop after which timers and sockets of running calls get a turn. */
 const TURN_EVERY_MS = 10;
-/** Turns of the event loop that an answer which is there at its call's deadline has to reach the call. */
+/** Turns of the event loop in which an answer already received at the timeout may still reach its call. */
 const TURNS_BEFORE_TIMEOUT = 2;
-/** If the thread was busy for a larger part of a call's time than this, the call may have timed out for its neighbours. */
+/** Share of busy time above which a call may have timed out because of its neighbours. */
 const BUSY_PART_MAX = 0.25;
-/** How long a tool that passed its deadline may take to notice its signal before its thread is stopped. */
+/** Time for a timed-out tool to react to its signal before its thread is stopped. Unit: milliseconds. */
 const ABANDON_GRACE_MS = 100;
 
-/** A task being run in this thread. */
+/** A task running in this thread. */
 export interface TaskRun {
   /**
-   * Resolves when every call has its outcome or is given back; never, when functions past their deadline are still running
-   * or a module could not be imported.
+   * Resolves when every call has its outcome or is given back. Never resolves if timed-out functions are still running or a
+   * module could not be imported.
    */
   finish(): Promise<ThreadReport>;
-  /** Fires the signals of these calls. Those not yet entered are skipped as given up. */
+  /** Fires the signals of these calls. Calls not yet entered are skipped. */
   cancel(ids: ReadonlySet<number>): void;
-  /** The thread is about to end, by this call's doing if it is still running; reports what is already known. */
+  /** Reports finished calls before the thread ends. `call`: the cause, if it is still running. */
   blame(call: LiveCall | undefined): void;
 }
 
@@ -52,7 +52,7 @@ interface Surroundings {
   readonly post: (report: ThreadReport) => void;
 }
 
-/** Begins a task; nothing of it runs before `finish` is called. */
+/** Prepares a task; it starts with `finish`. */
 export function startTaskRun(task: ThreadTask, surroundings: Surroundings): TaskRun {
   const progress: Progress = { cells: task.cells, slots: task.slots };
   markThread(progress, surroundings.threadId);
@@ -64,13 +64,13 @@ export function startTaskRun(task: ThreadTask, surroundings: Surroundings): Task
   let reportPlanned = false;
   let lastTurnMs = lastReportMs;
   let abandoned = 0;
-  /** Of the thread's busy time, what calls have been charged with, and what was before them. */
+  /** Busy time of the thread that is charged to calls, and the time before them. */
   let chargedMs = busyMsOfThread();
   let wakeLoop: (() => void) | undefined;
 
   /**
-   * Charges a call that has yielded with what the thread was busy since the last charge. That may have been for
-   * neighbours, which are charged with less for it: of a tool's calls the average is right.
+   * Charges a yielded call with the thread's busy time since the last charge. Part of it may be a neighbour's, which is
+   * charged less: the average over a tool's calls is right.
    */
   function charge(call: LiveCall): void {
     const nowMs = busyMsOfThread();
@@ -90,8 +90,8 @@ export function startTaskRun(task: ThreadTask, surroundings: Surroundings): Task
   }
 
   /**
-   * For outcomes that come while the loop below sleeps: those of one turn travel together, but one after a long
-   * computation does not wait for the next to be over.
+   * Plans a report of outcomes that arrive while the loop below sleeps. Outcomes of one turn are sent together; an outcome
+   * after a long computation does not wait for the next.
    */
   function planReport(): void {
     if (performance.now() - lastReportMs > REPORT_DELAY_MS) report();
@@ -123,7 +123,7 @@ export function startTaskRun(task: ThreadTask, surroundings: Surroundings): Task
         ? { id, status, result, truncated, duration_ms, started: true }
         : { id, status, result, truncated, duration_ms, started: true, error: result };
     record(call.index, outcome, duration_ms, call.busyMs);
-    // A call that must not run twice is reported before anything else can go wrong in this thread.
+    // The outcome of a `once` call is reported before anything else can fail in this thread.
     if (call.tool.once) report();
     markDone(progress, call.index, call.slot);
   }
@@ -149,7 +149,7 @@ export function startTaskRun(task: ThreadTask, surroundings: Surroundings): Task
     planReport();
   }
 
-  /** Leaves the call without an outcome, to be made again when this task, and with it this try, has ended. */
+  /** Leaves the call without an outcome, to run again after this task has ended. */
   function giveBack(call: LiveCall, reason: Error): void {
     charge(call);
     call.ended = true;
@@ -158,7 +158,7 @@ export function startTaskRun(task: ThreadTask, surroundings: Surroundings): Task
     abandon(call, reason);
   }
 
-  /** Takes the slot from a call whose function may go on. */
+  /** Frees the slot of a call whose function may go on. */
   function abandon(call: LiveCall, reason: Error): void {
     abandoned += 1;
     call.abortReason = reason;
@@ -228,17 +228,17 @@ export function startTaskRun(task: ThreadTask, surroundings: Surroundings): Task
     }
   }
 
-  /** Timers come before I/O: an answer that came while a neighbour held the thread is taken before a call is timed out. */
+  /** Times out a call. Timers run before I/O, so an answer received while a neighbour blocked the thread is taken first. */
   async function timeOut(call: LiveCall, timeoutMs: number): Promise<void> {
     for (let turn = 0; turn < TURNS_BEFORE_TIMEOUT; turn += 1) await nextTurn();
-    // Cancelled before, it has given its slot back: two calls in one slot would leave one of them without a deadline.
+    // A cancelled call has freed its slot: two calls in one slot would leave one without a timeout.
     if (call.ended) return;
     const reason = new DOMException(`${call.tool.name} ran longer than ${timeoutMs} ms`, 'TimeoutError');
     if (mayBlameNeighbours(call, timeoutMs)) giveBack(call, reason);
     else interrupt(call, 'timed_out', reason);
   }
 
-  /** Whose time it was cannot be told here. A call made again is alone in its task, and has nobody to blame. */
+  /** Whether neighbours may have used the call's time. A repeated call is alone in its task, so it has none. */
   function mayBlameNeighbours(call: LiveCall, timeoutMs: number): boolean {
     if (call.tool.once || calls.length === 1) return false;
     return busyMsOfThread() - call.threadBusyMs > timeoutMs * BUSY_PART_MAX;
@@ -262,7 +262,7 @@ export function startTaskRun(task: ThreadTask, surroundings: Surroundings): Task
     markDone(progress, index, undefined);
   }
 
-  /** Imports what this thread has not imported yet; of a module that fails there is undefined, and the host is told. */
+  /** Imports modules new to this thread; a failed module yields undefined and is reported to the host. */
   async function loadTools(): Promise<readonly (((...args: never[]) => unknown) | undefined)[]> {
     const runs: (((...args: never[]) => unknown) | undefined)[] = [];
     for (const [index, tool] of task.tools.entries()) {
@@ -322,9 +322,9 @@ export function startTaskRun(task: ThreadTask, surroundings: Surroundings): Task
         if ((await Promise.race([noticed, patience])) !== 'noticed') break;
       }
     }
-    // What a module threw while it was imported it throws again whenever this thread imports it.
+    // A failed import fails again whenever this thread repeats it.
     if (abandoned > 0 || runs.includes(undefined)) {
-      // The host stops the thread on reading this; returning would lend the thread to the next task first.
+      // The host stops the thread on this report; returning would first give the thread the next task.
       surroundings.post(takeReport(true));
       await new Promise<never>(() => {});
     }
@@ -344,7 +344,7 @@ export function startTaskRun(task: ThreadTask, surroundings: Surroundings): Task
       if (call !== undefined) {
         const isOurs = calls[call.index]?.id === call.frame.id;
         if (isOurs && !call.ended) markCulprit(progress, call.index);
-        else markStranger(progress);
+        else markLeftover(progress);
       }
       report();
     },
@@ -370,7 +370,7 @@ function isThenable(value: unknown): value is PromiseLike<unknown> {
   );
 }
 
-/** Milliseconds for which this thread's event loop did not wait, from its start on. */
+/** Returns the busy milliseconds of this thread's event loop since its start. */
 function busyMsOfThread(): number {
   return performance.eventLoopUtilization().active;
 }

@@ -1,6 +1,6 @@
-/** What the host hands to a thread, and what it gets back. All of it crosses by structured clone. */
+/** Messages between the host and a thread. All are passed by structured clone. */
 
-/** A tool as a thread needs to know it. */
+/** A tool as its thread needs it. */
 export interface TaskTool {
   readonly name: string;
   readonly file: string;
@@ -9,49 +9,48 @@ export interface TaskTool {
   readonly result_char_limit: number;
 }
 
-/** Many calls in one task: posting one costs ten times what a fast call does. */
+/** A task of many calls: posting a task costs ten times a fast call. */
 export interface ThreadTask {
   readonly task: number;
-  /** The cells of the task's progress record, in shared memory. */
+  /** Cells of the task's progress in shared memory. */
   readonly cells: Int32Array;
-  /** How many calls may be in flight at a time. */
+  /** Maximum calls in flight. */
   readonly slots: number;
   readonly tools: readonly TaskTool[];
-  /** The call frames as one JSON array: a single string crosses to a thread far cheaper than a thousand objects. */
+  /** The call frames as one JSON array: one string is far cheaper to pass than a thousand objects. */
   readonly calls_json: string;
-  /** For each call, in the order of `calls_json`, its index in `tools`. */
+  /** The index in `tools` of each call of `calls_json`. */
   readonly tool_of_call: readonly number[];
 }
 
-/** Outcomes of a task, sent as they come; the last report of a task is its return value. */
+/** Outcomes of a task, sent as they arrive; the last report is the task's return value. */
 export interface ThreadReport {
   readonly task: number;
-  /** For each outcome, its call's index in the task. */
+  /** The index in the task of each outcome's call. */
   readonly indexes: readonly number[];
-  /** Null for one whose function was not entered. */
+  /** Null for calls whose function was not entered. */
   readonly durations_ms: readonly (number | null)[];
-  /** For how long each kept the thread busy: before its first `await`, and after that as far as it can be told from its neighbours. */
+  /** Busy time of each call: before its first `await`, and after it as far as neighbours can be separated. */
   readonly busy_ms: readonly number[];
-  /** The outcome frames as JSON, separated by commas, so that the host passes them on unread. */
+  /** The outcome frames as JSON, separated by commas, so that the host forwards them unread. */
   readonly outcomes_json: string;
-  /** Calls past their deadline that have no outcome: what the thread computed may have been their neighbours' work. */
+  /** Timed-out calls without an outcome: the thread's time may have been their neighbours'. */
   readonly given_back: readonly number[];
-  /** Modules that this thread could not import, and cannot import any more: their calls are left waiting. */
+  /** Modules that this thread can no longer import: their calls are left waiting. */
   readonly not_imported: readonly ImportFailure[];
   /**
-   * Set in a last report only: the thread must be stopped, because functions past their deadline are still running or a
-   * module could not be imported.
+   * Only in a last report: the thread must be stopped, because timed-out functions are still running or an import failed.
    */
   readonly stop_thread: boolean;
 }
 
 export interface ImportFailure {
-  /** The index of its tool in the task. */
+  /** The index of the tool in the task. */
   readonly tool: number;
   readonly reason: string;
 }
 
-/** What a module says of itself, or why it cannot be used. */
+/** The manifest of a module, or the reason why it cannot be used. */
 export type ModuleInspection =
   | {
       readonly usable: true;
@@ -63,5 +62,5 @@ export type ModuleInspection =
     }
   | { readonly usable: false; readonly reason: string };
 
-/** Threads listen here for the ids of calls whose caller gave up. */
+/** Channel of the ids of cancelled calls. */
 export const CANCEL_CHANNEL = 'nightshift.tool-host.cancel';

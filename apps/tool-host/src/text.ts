@@ -1,6 +1,6 @@
 import { ERROR_CHARS_MAX } from './contract.ts';
 
-/** `text` cut to `limit` code units without splitting a surrogate pair. */
+/** Cuts `text` to `limit` code units without splitting a surrogate pair. */
 export function cutText(text: string, limit: number): string {
   if (text.length <= limit) return text;
   const lastUnit = text.charCodeAt(limit - 1);
@@ -8,9 +8,10 @@ export function cutText(text: string, limit: number): string {
 }
 
 /**
- * What a tool returned, as text within `limit`: strings as they are, other values as JSON, what JSON does not know
- * (`undefined`, functions) as `null`. Text that is cut ends in a note that names its full length.
- * Throws a TypeError that says why when the value cannot be written as JSON (cycles, BigInt, too deep, too long).
+ * Converts a tool's return value to text within `limit`.
+ * Strings are unchanged, other values are JSON, values without JSON (`undefined`, functions) are `null`. Cut text ends in a
+ * note with its full length.
+ * Throws: TypeError with the reason if the value cannot be written as JSON (cycles, BigInt, too deep, too long).
  */
 export function resultText(
   value: unknown,
@@ -24,7 +25,7 @@ export function resultText(
 
 function jsonText(value: unknown): string {
   try {
-    // As an element of a list, what has no JSON of its own (undefined, functions, symbols) becomes null.
+    // In a list, values without JSON (undefined, functions, symbols) become null.
     return JSON.stringify([value]).slice(1, -1);
   } catch (error) {
     const reason = errorMessage(error).split('\n', 1)[0] ?? '';
@@ -34,7 +35,7 @@ function jsonText(value: unknown): string {
   }
 }
 
-/** `<type>: <message>` of anything thrown, at most {@link ERROR_CHARS_MAX} long. Never throws, whatever was thrown. */
+/** Returns `<type>: <message>` of a thrown value, at most {@link ERROR_CHARS_MAX} long. Never throws. */
 export function describeError(thrown: unknown): string {
   return cutText(`${errorType(thrown)}: ${errorMessage(thrown)}`, ERROR_CHARS_MAX);
 }
@@ -46,7 +47,7 @@ function errorType(thrown: unknown): string {
       if (typeof name === 'string' && name !== '') return name;
     }
   } catch {
-    // A getter threw; the plain type says enough.
+    // A getter threw; the plain type is enough.
   }
   return 'Error';
 }

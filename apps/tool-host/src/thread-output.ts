@@ -1,28 +1,25 @@
-/**
- * Whatever tool code prints in a thread goes to the host's stderr, line by line, each line naming its tool,
- * and not more of it than a log should hold.
- */
+/** Writes the output of tool code to the host's stderr, line by line with the tool's name, within limits. */
 
-/** Printed text kept per call, in characters; the rest is dropped and the log says so. */
+/** Maximum output kept per call; the log reports dropped text. Unit: characters. */
 const OUTPUT_CHARS_PER_CALL_MAX = 16_384;
-/** Printed text kept per thread outside of any call (module top level, left-over timers), in characters. */
+/** Maximum output kept per thread outside calls (module top level, left-over timers). Unit: characters. */
 const OUTPUT_CHARS_OUTSIDE_CALLS_MAX = 65_536;
 
-/** A line of a tool, as {@link captureThreadOutput} marks it: those of a call by tool and call, others as of a module. */
+/** A line marked by {@link captureThreadOutput}: by tool and call, or by `module` outside calls. */
 const TOOL_LINE = /^\[(?:module|[\w-]{1,64} \S+)\] /;
 
-/** Whether a line of the host's stderr is what a tool has printed. */
+/** Whether a line of the host's stderr is tool output. */
 export function isToolOutput(line: string): boolean {
   return TOOL_LINE.test(line);
 }
 
-/** Who is printing, and how much it has printed so far. */
+/** A source of output, with its printed characters. */
 export interface OutputSource {
   readonly label: string;
   printedChars: number;
 }
 
-/** Replaces this thread's stdout and stderr writers, and with them console. */
+/** Replaces this thread's stdout and stderr writers, and so console. */
 export function captureThreadOutput(currentSource: () => OutputSource | undefined): void {
   const write = process.stderr.write.bind(process.stderr);
   const outside: OutputSource = { label: 'module', printedChars: 0 };

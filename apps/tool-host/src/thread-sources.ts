@@ -4,22 +4,22 @@ import { dirname, resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { compileFunction } from 'node:vm';
 
-/** ES modules by URL, those in TypeScript with their types removed. No large ones in JavaScript. */
+/** ES modules by URL; TypeScript without its types, JavaScript only up to a size. */
 export type ThreadSources = ReadonlyMap<string, string>;
 
 const THREAD_FILE = fileURLToPath(new URL('./thread.ts', import.meta.url));
 const RELATIVE_IMPORT = /\b(?:from|import)\s*\(?\s*['"](\.{1,2}\/[^'"]+\.(?:ts|m?js))['"]/g;
 const MODULE_SYNTAX = /\b(?:export|import)\b/;
-/** Each thread holds all sources for as long as it lives, in the memory that its tools have: a few bundles would fill it. */
+/** Maximum JavaScript size: each thread holds all sources for its lifetime in its tools' memory. */
 const JAVASCRIPT_BYTES_MAX = 256 * 1024;
-/** What Node passes to the function that it makes of a CommonJS module. */
+/** Parameters of Node's wrapper around a CommonJS module. */
 const COMMONJS_PARAMETERS = ['exports', 'require', 'module', '__filename', '__dirname'];
 
 /**
- * Reads the threads' own code, these files, and what they import by a relative path, so that threads which start later
- * have the same modules, and removes the types of what is TypeScript: a thread that does it loads a compiler first, which
- * takes ten megabytes and twice the time of the rest of its start. Never rejects: what cannot be read or stripped, CommonJS,
- * and JavaScript above 256 KB is left out; a thread reads it itself, and says what is wrong with it.
+ * Reads the threads' own code, these files and their relative imports, without types. Never rejects.
+ * So threads that start later have the same modules. A thread that strips types itself loads a compiler, which takes ten
+ * megabytes and doubles its start time. Unreadable files, CommonJS and JavaScript above 256 KB are left out; a thread reads
+ * them itself and reports faults.
  */
 export async function readThreadSources(files: readonly string[]): Promise<ThreadSources> {
   const sources = new Map<string, string>();
@@ -29,7 +29,7 @@ export async function readThreadSources(files: readonly string[]): Promise<Threa
     if (seen.has(file)) continue;
     seen.add(file);
     try {
-      // A thread knows a module by the URL of the file that a link leads to.
+      // A thread knows a linked module by the URL of the link's target.
       const path = await realpath(file);
       const bytes = await readFile(path);
       const isTypeScript = path.endsWith('.ts');
@@ -47,7 +47,7 @@ export async function readThreadSources(files: readonly string[]): Promise<Threa
   return sources;
 }
 
-/** What does not compile as CommonJS but imports or exports; the same is decided by Node where no package.json says. */
+/** Whether a source fails as CommonJS but imports or exports. Node decides the same way without a package.json. */
 function isEsModule(source: string): boolean {
   if (!MODULE_SYNTAX.test(source)) return false;
   try {

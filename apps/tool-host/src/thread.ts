@@ -9,9 +9,8 @@ import { describeError } from './text.ts';
 import { captureThreadOutput } from './thread-output.ts';
 
 /**
- * The file each Piscina thread runs. A thread has one task at a time.
- * Everything that would let one call take down the thread unexplained is caught here only to write down whose fault
- * it is; the thread still ends, because nobody knows what state it is in.
+ * The code of each Piscina thread, which has one task at a time. Errors outside calls are caught only to record their
+ * cause; the thread still ends, because its state is unknown.
  */
 
 const callInProgress = new AsyncLocalStorage<LiveCall>();
@@ -26,11 +25,11 @@ process.exit = ((code?: number) => {
 
 process.on('uncaughtExceptionMonitor', () => currentRun?.blame(callInProgress.getStore()));
 
-// A promise somebody forgot is sloppy, not dangerous: the neighbours' calls are worth more than the thread's honour.
+// A forgotten promise is not dangerous: to end the thread would cost the neighbours' calls.
 process.on('unhandledRejection', (reason) => {
-  // Its text may be anybody's data, so it is the tool's output: capped, and under the name of its call.
+  // The text may be private data, so it counts as the tool's output: capped, and under its call's name.
   process.stderr.write(
-    `a promise was rejected and nobody handled it: ${describeError(reason).replaceAll(/\s*[\r\n]+\s*/g, ' ')}\n`,
+    `unhandled promise rejection: ${describeError(reason).replaceAll(/\s*[\r\n]+\s*/g, ' ')}\n`,
   );
 });
 
@@ -41,7 +40,7 @@ cancellations.onmessage = (event: unknown) => {
 };
 cancellations.unref();
 
-/** Runs the calls of a task and resolves with the outcomes that were not reported on the way. */
+/** Runs the calls of a task and resolves with the outcomes not reported before. */
 export async function runToolCalls(task: ThreadTask): Promise<ThreadReport> {
   const run = startTaskRun(task, {
     threadId,
@@ -56,11 +55,11 @@ export async function runToolCalls(task: ThreadTask): Promise<ThreadReport> {
   }
 }
 
-/** Imports one module and says what it offers. Resolves even when the import throws. */
+/** Imports one module and describes it. Resolves even if the import throws. */
 export async function inspectModule(task: { readonly file: string }): Promise<ModuleInspection> {
   try {
     const inspection = await inspect(task.file);
-    // What the module throws beside its import ends the thread in this turn: after the answer it would count as the next one's.
+    // Errors thrown beside the import end the thread in this turn: after the answer they would count as the next module's.
     await nextTurn();
     return inspection;
   } catch (error) {
@@ -68,7 +67,7 @@ export async function inspectModule(task: { readonly file: string }): Promise<Mo
   }
 }
 
-/** Imports modules before they are called. Resolves even when an import throws. */
+/** Imports modules before their first call. Resolves even if an import throws. */
 export async function importModules(task: { readonly files: readonly string[] }): Promise<void> {
   for (const file of task.files) {
     if (loadedRun(file) === undefined) await loadRun(file).catch(() => {});

@@ -7,37 +7,41 @@ import type { HostSettings } from './protocol.ts';
 import type { ModuleInspection, ThreadReport, ThreadTask } from './task.ts';
 import type { ThreadSources } from './thread-sources.ts';
 
-/** A stopped thread that has not exited after this long is in native code; nobody waits for it. */
+/** Milliseconds after which a stopped thread counts as stuck in native code. */
 const EXIT_WAIT_MS = 250;
 
 /**
- * How far the engine's own heap limit lies above ours, in megabytes. The engine ends a thread that reaches its limit,
- * but it aborts the whole process when a single growing array does so, so the limit that counts is checked by us
- * (`memoryBytes`), and the engine's is there for what outruns the check.
+ * Distance of the engine's heap limit above ours.
+ * The engine ends a thread at its limit, but a single growing array aborts the whole process. So our own check
+ * (`memoryBytes`) is the real limit, and the engine's is a fallback. Unit: megabytes.
  */
 const ENGINE_HEADROOM_MB = 1_024;
 
-/** The threads that tool modules run in. */
+/** The threads of tool modules. */
 export interface Threads {
   readonly lanes: LaneThreads;
   readonly threadsMax: number;
-  /** Resolves with the last report of the task; rejects when the thread ends or `signal` fires. One task per thread. */
+  /**
+   * Runs a task; resolves with its last report. One task per thread.
+   * Throws: the thread ended, or `signal` fired.
+   */
   run(task: ThreadTask, signal: AbortSignal): Promise<ThreadReport>;
   inspect(file: string, signal: AbortSignal): Promise<ModuleInspection>;
   /**
-   * Has as many idle threads as the fast lane needs import these modules, side by side, so that the first calls find
-   * them there. Resolves when they have, or at `signal`, which ends those that have not. Never rejects: a module that
-   * fails now does it again when it is called, and says so then.
+   * Imports these modules in all idle fast threads, in parallel, before the first calls. Resolves when done, or at
+   * `signal`, which ends unfinished imports. Never rejects: a failing module fails again when it is called.
    */
   warm(files: readonly string[], signal: AbortSignal): Promise<void>;
   /**
-   * Resolves when the thread has exited, its last messages having been delivered, or after a quarter of a second.
-   * Without a thread id it resolves at once.
+   * Resolves when the thread has exited and its last messages are delivered, or after a quarter of a second. Without a
+   * thread id it resolves at once.
    */
   whenExited(threadId: number | undefined): Promise<void>;
-  /** Heap and buffers of the thread, garbage included. Undefined when it is gone; pending while it is in native code. */
+  /**
+   * Returns heap and buffers of the thread, garbage included. Undefined if it is gone; pending while it is in native code.
+   */
   memoryBytes(threadId: number): Promise<number | undefined>;
-  /** Threads told to stop that are still there. */
+  /** Returns the number of stopped threads that have not exited. */
   stuckThreads(): number;
 }
 
@@ -46,14 +50,15 @@ export interface LaneThreads {
   readonly slow: number;
 }
 
-/** How many threads there are: `threads` for fast calls and twice that (at least 2) for slow ones. */
+/** Returns the number of threads: `threads` for fast calls, twice that (at least 2) for slow calls. */
 function laneThreads(settings: HostSettings): LaneThreads {
   return { fast: settings.threads, slow: Math.max(2, settings.threads * 2) };
 }
 
 /**
- * Starts a pool. The threads of the fast lane come at once and stay, for a new one costs as much as ten thousand fast
- * calls; those of the slow lane come on demand and leave when idle. `onReport` receives what tasks report on their way.
+ * Starts a pool.
+ * Fast threads start at once and stay, because a new thread costs ten thousand fast calls. Slow threads start on demand and
+ * end when idle. `onReport` receives intermediate reports of tasks.
  */
 export function startThreads(
   settings: HostSettings,
@@ -84,7 +89,7 @@ export function startThreads(
   const exits = new Map<number, { readonly worker: Worker; readonly exited: Promise<void> }>();
   const stopped = new Set<number>();
 
-  /** Piscina forgets a thread as soon as it stops it, so its exit must be listened for before. */
+  /** Listens for exits: Piscina forgets a thread as soon as it stops it. */
   function watchExits(workers: readonly Worker[]): void {
     for (const worker of workers) {
       const { threadId } = worker;
@@ -114,7 +119,7 @@ export function startThreads(
       );
     },
     async warm(files, signal) {
-      // The pool gives a task to an idle thread first, so as many tasks at once reach as many threads.
+      // The pool prefers idle threads, so this many tasks reach as many threads.
       const tasks = Array.from({ length: lanes.fast }, () =>
         pool.run({ files }, { name: 'importModules', signal }),
       );
@@ -138,7 +143,10 @@ export function startThreads(
   };
 }
 
-/** Piscina takes a thrown null for no error, and the task whose thread it has ended for one that answered null. None of ours does. */
+/**
+ * Rejects on a null answer. Piscina takes a thrown null for no error and resolves the task with null, which none of our
+ * tasks returns.
+ */
 async function answerOf<Answer>(reply: Promise<Answer | null>): Promise<Answer> {
   const answer = await reply;
   if (answer === null) throw new Error('null');

@@ -1,6 +1,6 @@
 import type { ToolCallOutcome, ToolCallRequest, ToolManifest, ToolModuleProblem } from './contract.ts';
 
-/** Thrown by the calls of a tool host that was closed. */
+/** Thrown by calls of a closed tool host. */
 export class ToolHostClosedError extends Error {
   override readonly name = 'ToolHostClosedError';
   constructor() {
@@ -8,10 +8,10 @@ export class ToolHostClosedError extends Error {
   }
 }
 
-/** Thrown when the tool host's process does not come up. Tool faults never cause it; the message says what the process said. */
+/** Thrown if the tool host's process does not start; the message gives its reason. Never caused by a tool. */
 export class ToolHostUnavailableError extends Error {
   override readonly name = 'ToolHostUnavailableError';
-  /** Of `runCalls`: what the calls came to before, in the order given; those that never began are `crashed` and not started. */
+  /** Outcomes so far of `runCalls`, in the given order; calls that never began are `crashed` and not started. */
   readonly outcomes: readonly ToolCallOutcome[];
   constructor(message: string, outcomes: readonly ToolCallOutcome[] = []) {
     super(message);
@@ -19,23 +19,23 @@ export class ToolHostUnavailableError extends Error {
   }
 }
 
-/** The worker's hold on its tool host. */
+/** The worker's handle of its tool host. */
 export interface ToolHost {
-  /** The usable tools, sorted by name. */
+  /** Returns the usable tools, sorted by name. */
   listTools(): readonly ToolManifest[];
-  /** The modules and folders that could not be used, with reasons. */
+  /** Returns the unusable modules and folders, with reasons. */
   listProblems(): readonly ToolModuleProblem[];
   /**
-   * Runs the calls and resolves with one outcome per call, in the order given, whatever the tools do.
-   * Calls are grouped and run side by side; a call that fails, hangs or ends its thread costs the others nothing but time,
-   * except those of its tool that may run only once and are under way in its thread: they end as `crashed`. From then on
-   * calls of such a tool have a thread each, for a while.
-   * A call's deadline runs from its start, not from when it was asked for. One that passes it while its thread computes is made
-   * again by itself, unless it may run only once: its time may have gone to its neighbours.
-   * Calls under way when the host's process dies run once more in the next one, each alone on its thread, or end as `crashed`
-   * where they may run only once; those not yet started run there as they would have.
-   * When `signal` fires, calls without an outcome end as `crashed` within two seconds.
-   * Rejects with {@link ToolHostClosedError} after `close`, with {@link ToolHostUnavailableError} when no host can be started.
+   * Runs the calls and resolves with one outcome per call, in the given order.
+   * - Calls are grouped and run in parallel. A call that fails, hangs or ends its thread costs others only time. Exception:
+   *   `once` calls of its tool that run in its thread end as `crashed`. For a while, calls of such a tool then get a thread
+   *   each.
+   * - A timeout runs from the start of a call. A call that times out while its thread computes is repeated alone, unless it
+   *   is `once`: its neighbours may have used its time.
+   * - When the process dies, running calls are repeated once in the next, each alone on its thread; `once` calls end as
+   *   `crashed`. Waiting calls run there as usual.
+   * - When `signal` fires, calls without an outcome end as `crashed` within two seconds.
+   * Throws: {@link ToolHostClosedError} after `close`, {@link ToolHostUnavailableError} if no host can be started.
    */
   runCalls(
     calls: readonly ToolCallRequest[],
@@ -43,6 +43,6 @@ export interface ToolHost {
   ): Promise<ToolCallOutcome[]>;
   /** Ends the process; outstanding calls reject with {@link ToolHostClosedError}. Resolves when it is gone. Idempotent. */
   close(): Promise<void>;
-  /** The process id of the host at present, if there is one. */
+  /** Returns the host's current process id, if any. */
   pid(): number | undefined;
 }

@@ -13,7 +13,7 @@ test('usable tools are listed by name with their defaults filled in', async () =
     name: 'nothing',
     description: 'Returns undefined.',
     parameters: { type: 'object' },
-    // A module that does not say what a repeat would do is not repeated.
+    // A module without the export is not repeated.
     side_effects: 'once',
     timeout_ms: 30_000,
     result_char_limit: 50_000,
@@ -23,7 +23,7 @@ test('usable tools are listed by name with their defaults filled in', async () =
   expect(host.listProblems()).toEqual([]);
 });
 
-test('a bad module, one that exports an unknown name too, is reported with its file and reason, and the others are usable', async () => {
+test('a bad module, or one with an unknown export, is reported with file and reason; the others are usable', async () => {
   const missing = join(BAD_TOOLS_DIR, 'missing');
   const host = await startTestHost({
     toolsDirs: [TOOLS_DIR, BAD_TOOLS_DIR, missing],
@@ -33,17 +33,17 @@ test('a bad module, one that exports an unknown name too, is reported with its f
     [
       'asks_first.js',
       expect.stringMatching(
-        /^exports 'requiresApproval', which is no part of a tool; .*approvals are set through the API.*PATCH \/v1\/tools/,
+        /^exports 'requiresApproval', which is not part of a tool; .*approvals are set through the API.*PATCH \/v1\/tools/,
       ),
     ],
-    ['bad name.js', expect.stringMatching(/^'bad name' is no tool name/)],
+    ['bad name.js', expect.stringMatching(/^'bad name' is not a tool name/)],
     ['bad_effects.js', "sideEffects must be one of 'none', 'idempotent', 'once'"],
     ['bad_import.mjs', expect.stringMatching(/^could not be imported: SyntaxError/)],
     ['default_run.js', expect.stringMatching(/^exports a default; .*export function run\(args, context\)/)],
     ['echo.js', expect.stringMatching(/^a tool named 'echo' is already defined by .*echo\.ts/)],
     [
       'helper.js',
-      expect.stringMatching(/^exports 'timeout', which is no part of a tool; .*timeoutMs(?!.*approval)/),
+      expect.stringMatching(/^exports 'timeout', which is not part of a tool; .*timeoutMs(?!.*approval)/),
     ],
     ['import_exits.ts', expect.stringMatching(/^importing it ended its thread \(process\.exit\(3\)\)/)],
     ['import_hangs.ts', expect.stringMatching(/^importing it took longer than 5000 ms/)],
@@ -70,7 +70,7 @@ test('a bad module, one that exports an unknown name too, is reported with its f
   expect(outcomes.map((outcome) => outcome.status)).toEqual(['succeeded', 'failed']);
 });
 
-test('what a module throws beside its import is its own fault, not that of the next module', async () => {
+test('an error thrown beside an import belongs to its own module, not to the next', async () => {
   const dir = await testDirectory();
   const tool = `export const description = 'A tool.'; export const parameters = { type: 'object' }; export const run = () => '';`;
   const names = Array.from(
@@ -87,7 +87,7 @@ test('what a module throws beside its import is its own fault, not that of the n
     expect(reason).toMatch(/^importing it ended its thread \(uncaught Error: beside\)/);
 });
 
-test('when the process is started anew the folders are read again: new code runs and removed tools are gone', async () => {
+test('a restart reads the folders again: new code runs and removed tools are gone', async () => {
   const dir = await testDirectory();
   const moduleText = (answer: string): string =>
     `export const description = 'Answers.'; export const parameters = { type: 'object' };\n` +

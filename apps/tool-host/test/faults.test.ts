@@ -21,10 +21,10 @@ const statuses = (outcomes: readonly ToolCallOutcome[]): string[] =>
   outcomes.map((outcome) => outcome.status);
 
 describe('a call that hangs', () => {
-  test('times out when it never yields, and its neighbours keep or get their results', async () => {
+  test('times out if it never yields, and its neighbours keep or get their results', async () => {
     const host = await startTestHost();
     const ledger = `${await testDirectory()}/ledger`;
-    // All tools measured as fast beforehand, so that they share a task with the one that hangs.
+    // All tools are measured as fast first, so that they share a task with the hanging call.
     await host.runCalls([callOf('echo'), callOf('burns'), callOf('burns', { ms: 0 })]);
     const startedMs = performance.now();
     const calls = [
@@ -45,27 +45,27 @@ describe('a call that hangs', () => {
     expect(await linesOf(ledger)).toHaveLength(1);
   });
 
-  test('times out when it hangs after it has yielded', async () => {
+  test('times out if it hangs after it has yielded', async () => {
     const host = await startTestHost();
     const outcomes = await host.runCalls([callOf('spin_later'), callOf('echo', { text: 'unharmed' })]);
     expect(statuses(outcomes)).toEqual(['timed_out', 'succeeded']);
   });
 
-  test('is told from one that had to wait for its neighbours to let go of their thread', async () => {
+  test('is distinguished from a call that waited for its neighbours to release their thread', async () => {
     const host = await startTestHost();
     const calls = Array.from({ length: 24 }, () => callOf('burns_later', { ms: 150 }, { timeout_ms: 1_500 }));
     expect(statuses(await host.runCalls(calls))).toEqual(calls.map(() => 'succeeded'));
   });
 
-  test('is told from those that take turns in computing until all are late', async () => {
+  test('is distinguished from calls that compute in turns until all are late', async () => {
     const host = await startTestHost();
-    // Side by side they take more than their time, each by itself a tenth of it.
+    // Together they exceed their timeout, alone each takes a tenth of it.
     const args = { rounds: 8, ms: 20 };
     const calls = Array.from({ length: 16 }, () => callOf('computes', args, { timeout_ms: 2_000 }));
     expect(statuses(await host.runCalls(calls))).toEqual(calls.map(() => 'succeeded'));
   });
 
-  test('times out at its deadline when it listens to its signal', async () => {
+  test('times out at its deadline if it handles its signal', async () => {
     const host = await startTestHost();
     const [outcome] = await host.runCalls([callOf('slow', { ms: 60_000 }, { timeout_ms: 100 })]);
     expect(outcome).toMatchObject({
@@ -75,7 +75,7 @@ describe('a call that hangs', () => {
     expect(outcome?.duration_ms, 'not the minute that it would wait').toBeLessThan(30_000);
   });
 
-  test('is stopped with its thread when it ignores its signal', async () => {
+  test('is stopped with its thread if it ignores its signal', async () => {
     const host = await startTestHost();
     const file = `${await testDirectory()}/lines`;
     const [outcome] = await host.runCalls([callOf('deaf', { file })]);
@@ -90,7 +90,7 @@ describe('a call that hangs', () => {
 
   test('times out even in native code, where its thread cannot be stopped yet', async () => {
     const host = await startTestHost();
-    // Removed with its directory, and not before: whoever waits for the thread waits for ever.
+    // Removed only with its directory: the thread waits for it for ever.
     const file = `${await testDirectory()}/blocks`;
     await writeFile(file, '');
     const outcomes = await host.runCalls([
@@ -100,10 +100,10 @@ describe('a call that hangs', () => {
     expect(statuses(outcomes)).toEqual(['timed_out', 'succeeded']);
   });
 
-  test('neighbours waiting in its thread run again once, unless they may run only once', async () => {
+  test('its waiting neighbours run again once, except `once` calls', async () => {
     const host = await startTestHost();
     const ledger = `${await testDirectory()}/ledger`;
-    // Calls of one tool not measured yet share a task, in their order.
+    // Calls of an unmeasured tool share a task, in order.
     const harmless = callOf('note_idempotent', { ledger, ms: 1_000 });
     const harmful = callOf('pay_once', { ledger, ms: 1_000 });
     const outcomes = await host.runCalls([
@@ -132,7 +132,7 @@ describe('a call that ends its thread', () => {
     ['throws_null', 'throws_null ended its thread: uncaught Error: null'],
     ['memory_bomb', 'memory_bomb ended its thread: out of memory (a thread has 64 MB)'],
     ['buffer_bomb', 'buffer_bomb ended its thread: out of memory (a thread has 64 MB)'],
-  ] as const)('%s is the only one that crashes', async ([tool, error]) => {
+  ] as const)('%s is the only call that crashes', async ([tool, error]) => {
     const host = await startTestHost({ threadMemoryMb: 64 });
     const ledger = `${await testDirectory()}/ledger`;
     const outcomes = await host.runCalls([
@@ -156,7 +156,7 @@ describe('a call that ends its thread', () => {
     expect(await linesOf(ledger)).toHaveLength(10);
   });
 
-  test('takes calls of its tool with it that may run only once, and none of them after that', async () => {
+  test('fails the `once` calls of its tool beside it, and none after that', async () => {
     const host = await startTestHost();
     const ledger = `${await testDirectory()}/ledger`;
     const payments = (): ToolCallRequest[] => [
@@ -170,7 +170,7 @@ describe('a call that ends its thread', () => {
     ]);
   });
 
-  test('several that end their thread side by side are each found out', async () => {
+  test('several calls that end their thread in parallel are each identified', async () => {
     const host = await startTestHost();
     const outcomes = await host.runCalls(
       Array.from({ length: 12 }, (_, index) => callOf(index % 3 === 0 ? 'exits_later' : 'slow', { ms: 60 })),
@@ -180,7 +180,7 @@ describe('a call that ends its thread', () => {
     );
   });
 
-  test('what an ended call has left behind is not blamed on one that is alone on the thread later', async () => {
+  test('a fault of code left by an ended call is not blamed on a later call alone on the thread', async () => {
     const host = await startTestHost({ threads: 1 });
     const alone = async (): Promise<ToolCallOutcome[]> => {
       await host.runCalls([callOf('leaves_timer', { ms: 300 })]);
@@ -189,7 +189,7 @@ describe('a call that ends its thread', () => {
     for (let round = 0; round < 2; round += 1) expect(statuses(await alone())).toEqual(['succeeded']);
   });
 
-  test('what one call throws is told to no other', async () => {
+  test('the error of a call is shown to no other', async () => {
     const host = await startTestHost({ threads: 1 });
     const [culprit, ...neighbours] = await host.runCalls([
       callOf('pay_and_throw', { card: '4111' }),
@@ -202,21 +202,21 @@ describe('a call that ends its thread', () => {
     expect(neighbours).toMatchObject([crashed, crashed]);
   });
 
-  test('what is thrown in no call is told to none, even where only one was under way', async () => {
+  test('an error thrown outside calls is shown to none, even if only one call was running', async () => {
     const host = await startTestHost({ threads: 1 });
     await host.runCalls([callOf('sends_together', { text: 'secret of A' })]);
     const error = 'sends_together ended its thread: uncaught error';
     expect(await host.runCalls([callOf('sends_together')])).toMatchObject([{ result: error, error }]);
   });
 
-  test('the log names the tool that ended a thread, and does not repeat its words', async () => {
+  test('the log names the tool that ended a thread, without its error message', async () => {
     const host = await startTestHost();
     await host.runCalls([callOf('throws_outside')]);
     await until(() => host.ownLog.length > 0);
     expect(host.ownLog).toEqual(['[tool-host] a thread ended: uncaught error (throws_outside)']);
   });
 
-  test('the log does not repeat the words of what an ended call has left behind in an idle thread', async () => {
+  test('the log does not repeat error messages of code left by an ended call in an idle thread', async () => {
     const host = await startTestHost();
     await host.runCalls([callOf('leaves_timer')]);
     await until(() => host.ownLog.length > 0);
@@ -227,13 +227,15 @@ describe('a call that ends its thread', () => {
     const host = await startTestHost();
     const [outcome] = await host.runCalls([callOf('strays')]);
     expect(outcome?.status).toBe('succeeded');
-    await until(() => host.log.some((line) => line.includes('nobody handled it: Error: forgotten')));
+    await until(() =>
+      host.log.some((line) => line.includes('unhandled promise rejection: Error: forgotten')),
+    );
     expect(host.ownLog, 'it may be data of the tool').toEqual([]);
   });
 });
 
 describe('a module that a thread cannot import', () => {
-  /** A tool that notes each import of its module, which fails while the file `broken` is there. */
+  /** Starts a tool that notes each import of its module, which fails while the file `broken` exists. */
   async function startWithFragile(): Promise<{
     readonly host: TestToolHost;
     readonly imports: string;
@@ -268,7 +270,7 @@ describe('a module that a thread cannot import', () => {
 
   test.for([
     ['because it takes too long', 3_000, []],
-    ['because of what an ended call has left behind', 10_000, ['leaves_timer']],
+    ['because of code of an ended call', 10_000, ['leaves_timer']],
   ] as const)('in one thread, %s, is imported by another', async ([, loadTimeoutMs, before]) => {
     const directory = await testDirectory();
     const hangs = `${directory}/hangs`;
@@ -287,7 +289,7 @@ describe('a module that a thread cannot import', () => {
     expect(outcomes.map(({ result }) => result)).toEqual(Array<string>(4).fill('ran'));
   });
 
-  test('fails its calls when ten in a row could not, and costs others time alone', async () => {
+  test('fails its calls after ten consecutive failures, and costs others only time', async () => {
     const { host, imports, broken } = await startWithFragile();
     const before = (await linesOf(imports)).length;
     const outcomes = await host.runCalls(
@@ -310,7 +312,7 @@ describe('a module that a thread cannot import', () => {
 });
 
 describe('the process of the host', () => {
-  test('when it is killed, calls under way run once more, unless they may run only once, and so do the next', async () => {
+  test('killed: running calls run once more, except `once` calls, and later calls run as usual', async () => {
     const host = await startTestHost({ threads: 1 });
     const directory = await testDirectory();
     const [ledger, notes] = [`${directory}/ledger`, `${directory}/notes`];
@@ -338,7 +340,7 @@ describe('the process of the host', () => {
     expect(await linesOf(notes), 'nothing was run a third time').toHaveLength(4);
   });
 
-  test('when it is killed, what it said last is for the log and not for calls of other tools', async () => {
+  test('killed: its last output goes to the log, and not to calls of other tools', async () => {
     const host = await startTestHost({ threads: 1 });
     const ledger = `${await testDirectory()}/ledger`;
     const text = `secret of A ${'x'.repeat(2_000)}`;
@@ -349,10 +351,12 @@ describe('the process of the host', () => {
     process.kill(host.pid()!, 'SIGKILL');
     const error = 'the tool host ended while the call was under way: it was ended by SIGKILL';
     expect(await running).toMatchObject([{ status: 'crashed', result: error, error }]);
-    expect(host.ownLog.at(-1)).toBe(`[tool-host] process gone: it was ended by SIGKILL; it said: ${text}`);
+    expect(host.ownLog.at(-1)).toBe(
+      `[tool-host] process gone: it was ended by SIGKILL; its last lines: ${text}`,
+    );
   });
 
-  test('a tool that kills it costs only the calls that were running', async () => {
+  test('killed by a tool: only the running calls are lost', async () => {
     const host = await startTestHost({ threads: 2 });
     const outcomes = await host.runCalls([
       callOf('kills_host'),
@@ -365,9 +369,9 @@ describe('the process of the host', () => {
     expect((await host.runCalls([callOf('echo', { text: 'again' })]))[0]?.status).toBe('succeeded');
   });
 
-  test('tools that kill it one after the other cost no call that had not started', async () => {
+  test('killed by several tools in sequence: no call that had not started is lost', async () => {
     const host = await startTestHost({ threads: 1 });
-    // All may go with the first process, and again alone no more than two with each that follows.
+    // All may end with the first process; repeated alone, at most two with each that follows.
     const killers = Array.from({ length: 5 }, () => callOf('kills_host'));
     const outcomes = await host.runCalls([
       ...killers,
@@ -379,7 +383,7 @@ describe('the process of the host', () => {
   });
 
   test.for(['SIGTERM', 'SIGINT'] as const)(
-    'it is not ended by a %s, which its whole group or unit gets when the worker is asked to stop',
+    'survives a %s, which goes to its whole group or unit when the worker is stopped',
     async (signal) => {
       const host = await startTestHost();
       const ledger = `${await testDirectory()}/ledger`;
@@ -391,7 +395,7 @@ describe('the process of the host', () => {
   );
 
   test.skipIf(process.platform !== 'linux')(
-    'a call that must not run twice is not sent again when a frame cannot be written before the last ones are read',
+    'a `once` call is not resent if a frame cannot be written before the last frames are read',
     async () => {
       const host = await startTestHost();
       const directory = await testDirectory();
@@ -399,7 +403,7 @@ describe('the process of the host', () => {
       const before = host.pid()!;
       await host.runCalls([callOf('pay_once', { ledger })]);
       const running = host.runCalls([callOf('pay_once', { ledger, kill: true })]);
-      // A worker that is busy for so long that the host's last words are still unread when it has more to say itself.
+      // The worker is busy until the host's last output is unread when it writes again.
       const deadlineMs = performance.now() + 10_000;
       while (!isZombie(before) && performance.now() < deadlineMs);
       const next = host.runCalls([callOf('echo', { text: 'next' })]);
@@ -410,7 +414,7 @@ describe('the process of the host', () => {
     },
   );
 
-  test('when it is started anew without a module that it had, the log says why', async () => {
+  test('restarted without a module that it had: the log gives the reason', async () => {
     const directory = await testDirectory();
     const file = `${directory}/mine.js`;
     await writeFile(
@@ -427,7 +431,7 @@ describe('the process of the host', () => {
     );
   });
 
-  test('when it cannot be started again, callers are told what came of their calls', async () => {
+  test('not restartable: callers get the outcomes of their calls', async () => {
     const directory = await testDirectory();
     const nodePath = `${directory}/node`;
     const ledger = `${directory}/ledger`;
@@ -453,7 +457,7 @@ describe('the process of the host', () => {
     expect(outcomes[101]).toMatchObject({ status: 'crashed', started: false });
   });
 
-  test('it ends when the process that started it is killed', async () => {
+  test('ends when the process that started it is killed', async () => {
     const owner = spawn(process.execPath, [fileURLToPath(new URL('./fixtures/owner.ts', import.meta.url))], {
       stdio: ['ignore', 'pipe', 'inherit'],
     });
@@ -466,7 +470,7 @@ describe('the process of the host', () => {
   });
 });
 
-describe('what tools cannot reach', () => {
+describe('tools have no access to', () => {
   test('the environment of the worker', async () => {
     process.env['NIGHTSHIFT_CANARY'] = 'sk-ant-canary-0001';
     process.env['DATABASE_URL'] ??= 'postgres://canary-0002';
@@ -483,7 +487,7 @@ describe('what tools cannot reach', () => {
     }
   });
 
-  test('the frames: whatever a tool prints is a line of the log, under its name, and not without end', async () => {
+  test("the frames: any tool output is a log line under the tool's name, of limited length", async () => {
     const host = await startTestHost();
     const outcomes = await host.runCalls([
       callOf('prints', {}, { tool_use_id: 'toolu_p' }),
@@ -500,7 +504,7 @@ describe('what tools cannot reach', () => {
     expect(host.log.filter((line) => line.startsWith('[prints toolu_q]')).length).toBeLessThan(1_000);
   });
 
-  test('what a tool prints is told apart from what the host says, however long its lines and when the host dies', async () => {
+  test('tool output is distinguished from host output, with long lines and when the host dies', async () => {
     const host = await startTestHost();
     await host.runCalls([callOf('prints', { chars: 16_000 }), callOf('prints')]);
     await until(() => host.log.includes('straight to descriptor 1'));
@@ -512,7 +516,7 @@ describe('what tools cannot reach', () => {
   });
 });
 
-/** Whether the process has ended and nobody has asked for its exit code yet; for a test that lets nothing else happen. */
+/** Whether the process has ended without its exit code being read; for a test that blocks everything else. */
 function isZombie(pid: number): boolean {
   return (
     readFileSync(`/proc/${pid}/stat`, 'utf8').includes(') Z ') &&

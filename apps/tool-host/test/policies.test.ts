@@ -6,7 +6,7 @@ import { fastTaskCallsMax, laneOf, learn, newProfile, slowTaskCalls } from '../s
 import { settleUnfinished, type UnfinishedCall } from '../src/settle.ts';
 
 describe('frames', () => {
-  test('come out whole and in order however the bytes are cut', () => {
+  test('are complete and in order however the bytes are cut', () => {
     const values = ['', 'ä😀', { nested: [1, null] }, 'x'.repeat(5_000)];
     const bytes = Buffer.concat(values.map((value) => encodeFrame(JSON.stringify(value))));
     for (const size of [1, 2, 3, 5, 7, 64, 4_999, bytes.length]) {
@@ -17,7 +17,7 @@ describe('frames', () => {
     }
   });
 
-  test('may carry an attachment, which comes out as it was, beside the JSON', () => {
+  test('may carry an attachment, which arrives unchanged beside the JSON', () => {
     const received: unknown[] = [];
     const read = createFrameReader((value, attachment) => received.push([value, attachment.toString()]));
     read(Buffer.concat(['{"a":"\\n"}\nä\n{', '[1]', '[2]\n'].map(encodeFrame)));
@@ -28,7 +28,7 @@ describe('frames', () => {
     ]);
   });
 
-  test('of a text in parts are those of the text', () => {
+  test('of a text in parts equal frames of the text', () => {
     const parts = ['{"a":', '"ä😀"', '}\n', '', '{"b":1}'];
     expect(encodeFrameOf(parts).equals(encodeFrame(parts.join('')))).toBe(true);
   });
@@ -50,14 +50,14 @@ const SETTINGS = {
   load_timeout_ms: 1,
 };
 
-test('whatever a tool throws in an idle thread can be told of', () => {
+test('any value thrown in an idle thread can be reported', () => {
   for (const thrown of [null, undefined, 0, 'words']) {
     expect(withoutWords(describeCrash(thrown, SETTINGS))).toBe('uncaught error');
   }
 });
 
 describe('lanes', () => {
-  test('a tool is in the slow lane until it has been measured as fast, and returns there when it gets slow', () => {
+  test('a tool is in the slow lane until it is measured as fast, and returns there when it gets slow', () => {
     const profile = newProfile();
     expect(laneOf(profile)).toBe('slow');
     learn(profile, 0.1, 0.1);
@@ -66,7 +66,7 @@ describe('lanes', () => {
     expect(laneOf(profile)).toBe('slow');
   });
 
-  test('one call that hung does not brand its tool for more than a few dozen calls', () => {
+  test('a single hanging call does not mark its tool as slow for more than a few dozen calls', () => {
     const profile = newProfile();
     for (let call = 0; call < 100; call += 1) learn(profile, 0.1, 0.1);
     learn(profile, 600_000, 600_000);
@@ -79,13 +79,13 @@ describe('lanes', () => {
     expect(calls).toBeLessThan(50);
   });
 
-  test('calls that only wait share a slow task, calls that keep the thread busy hardly do', () => {
+  test('calls that only wait share a slow task, calls that block the thread hardly do', () => {
     expect(slowTaskCalls({ ...newProfile(), samples: 9, durationMs: 500, busyMs: 0.2 }, 16, false)).toBe(16);
     expect(slowTaskCalls({ ...newProfile(), samples: 9, durationMs: 8, busyMs: 8 }, 16, false)).toBe(2);
     expect(slowTaskCalls({ ...newProfile(), samples: 9, durationMs: 500, busyMs: 500 }, 16, false)).toBe(1);
   });
 
-  test('of calls that nobody has measured few share a task if none may be made again', () => {
+  test('few unmeasured `once` calls share a task', () => {
     expect(slowTaskCalls(newProfile(), 16, false)).toBe(16);
     expect(slowTaskCalls(newProfile(), 16, true)).toBe(4);
     expect(slowTaskCalls(newProfile(), 2, true)).toBe(2);
@@ -99,7 +99,7 @@ describe('lanes', () => {
   });
 });
 
-describe('calls without an outcome when their thread has ended', () => {
+describe('calls without an outcome after their thread ended', () => {
   const entered: UnfinishedCall = {
     progress: 'entered',
     side_effects: 'none',
@@ -107,13 +107,13 @@ describe('calls without an outcome when their thread has ended', () => {
     cancelled: false,
     not_imported: false,
     culprit: false,
-    stranger: false,
+    leftover: false,
     interruptions: 0,
     neighbours: 0,
     retried: false,
   };
 
-  test('not entered: back into the queue, whatever their side effects', () => {
+  test('not entered: back into the queue, with any side effects', () => {
     for (const side_effects of ['none', 'idempotent', 'once'] as const) {
       expect(settleUnfinished('crash', { ...entered, progress: 'waiting', side_effects })).toEqual({
         kind: 'again',
@@ -121,7 +121,7 @@ describe('calls without an outcome when their thread has ended', () => {
     }
   });
 
-  test('not entered ten times: crashed, so that nothing circles for ever', () => {
+  test('not entered ten times: crashed, so that no call loops for ever', () => {
     expect(
       settleUnfinished('no_start', { ...entered, progress: 'waiting', interruptions: 10 }),
     ).toMatchObject({
@@ -136,7 +136,7 @@ describe('calls without an outcome when their thread has ended', () => {
     expect(settleUnfinished('crash', { ...waiting, neighbours: 1_000 })).toMatchObject({ status: 'crashed' });
   });
 
-  test('interrupted by a neighbour: once more by themselves, or crashed when they may run only once', () => {
+  test('interrupted by a neighbour: repeated alone, or crashed if they are `once` calls', () => {
     for (const end of ['deadline', 'crash'] as const) {
       expect(settleUnfinished(end, entered)).toEqual({ kind: 'again_alone' });
       expect(settleUnfinished(end, { ...entered, side_effects: 'idempotent' })).toEqual({
@@ -149,8 +149,8 @@ describe('calls without an outcome when their thread has ended', () => {
     }
   });
 
-  test('interrupted by what an ended call has left behind: once more by themselves, up to ten times', () => {
-    const struck: UnfinishedCall = { ...entered, stranger: true, retried: true, interruptions: 9 };
+  test('interrupted by code of an ended call: repeated alone, up to ten times', () => {
+    const struck: UnfinishedCall = { ...entered, leftover: true, retried: true, interruptions: 9 };
     expect(settleUnfinished('crash', struck)).toEqual({ kind: 'again_alone' });
     expect(settleUnfinished('crash', { ...struck, interruptions: 10 })).toMatchObject({ status: 'crashed' });
     expect(settleUnfinished('crash', { ...struck, side_effects: 'once' })).toMatchObject({
@@ -158,7 +158,7 @@ describe('calls without an outcome when their thread has ended', () => {
     });
   });
 
-  test('overdue, but not known to have kept the thread itself: once more alone, unless that may do harm', () => {
+  test('overdue, possibly because of neighbours: repeated alone, except `once` calls', () => {
     const overdue: UnfinishedCall = { ...entered, overdue: true };
     expect(settleUnfinished('deadline', overdue)).toEqual({ kind: 'again_alone' });
     for (const final of [{ retried: true }, { side_effects: 'once' as const }]) {
@@ -166,7 +166,7 @@ describe('calls without an outcome when their thread has ended', () => {
     }
   });
 
-  test('the one whose deadline passed timed out, the one that ended the thread crashed', () => {
+  test('the overdue call timed out, the call that ended the thread crashed', () => {
     expect(settleUnfinished('deadline', { ...entered, overdue: true, culprit: true })).toMatchObject({
       status: 'timed_out',
     });
@@ -179,7 +179,7 @@ describe('calls without an outcome when their thread has ended', () => {
     });
   });
 
-  test('a finished call whose outcome was lost runs again only where that is harmless', () => {
+  test('a finished call with a lost outcome is repeated only if that is harmless', () => {
     expect(settleUnfinished('crash', { ...entered, progress: 'done' })).toEqual({ kind: 'again' });
     expect(settleUnfinished('crash', { ...entered, progress: 'done', side_effects: 'once' })).toMatchObject({
       status: 'crashed',
@@ -187,7 +187,7 @@ describe('calls without an outcome when their thread has ended', () => {
     });
   });
 
-  test('given up by its caller, or its module could not be imported ten times: ended, with that reason', () => {
+  test('cancelled, or with a module that failed to import ten times: ended, with that reason', () => {
     expect(settleUnfinished('crash', { ...entered, cancelled: true })).toMatchObject({ why: 'cancelled' });
     const waiting: UnfinishedCall = { ...entered, progress: 'waiting', not_imported: true };
     for (const end of ['not_imported', 'load_timeout', 'crash'] as const) {

@@ -7,7 +7,7 @@ import {
   markEntered,
   markLoading,
   markReturned,
-  markStranger,
+  markLeftover,
   markThread,
 } from '../src/progress.ts';
 import type { HostSettings, OutcomeFrame } from '../src/protocol.ts';
@@ -26,13 +26,13 @@ const SETTINGS: HostSettings = {
   load_timeout_ms: 10_000,
 };
 
-/** Two fast threads and four slow ones that do with a task what the test says. */
+/** Creates two fast and four slow threads that handle tasks by the given function. */
 function threadsThat(run: Threads['run']): Threads {
   return {
     lanes: { fast: 2, slow: 4 },
     threadsMax: 6,
     run,
-    inspect: () => Promise.reject(new Error('not asked for')),
+    inspect: () => Promise.reject(new Error('unexpected')),
     warm: () => Promise.resolve(),
     whenExited: () => Promise.resolve(),
     memoryBytes: () => Promise.resolve(undefined),
@@ -40,7 +40,7 @@ function threadsThat(run: Threads['run']): Threads {
   };
 }
 
-/** What a thread reports of a task whose calls, of these ids, have all succeeded at once. */
+/** Builds the report of a task whose calls, of these ids, all succeeded at once. */
 function allSucceeded(task: number, ids: readonly number[]): ThreadReport {
   return {
     task,
@@ -54,7 +54,7 @@ function allSucceeded(task: number, ids: readonly number[]): ThreadReport {
   };
 }
 
-/** A scheduler with these tools, the outcomes that it sends, and what it logs. */
+/** Creates a scheduler with these tools, and records its outcomes and log. */
 function schedulerWith(
   tools: readonly Pick<ToolManifest, 'name' | 'file' | 'side_effects'>[],
   threads: Threads,
@@ -82,7 +82,7 @@ test.for([
   ['none', 16],
   ['once', 4],
 ] as const)(
-  'of a tool (%s) nobody has measured one task of %i calls runs alone for a moment, then as many as the slow lane takes',
+  'of an unmeasured tool (%s) one task of %i calls runs alone at first, then as many as the slow lane takes',
   async ([side_effects, size]) => {
     vi.useFakeTimers({ toFake: ['performance', 'setInterval', 'clearInterval'] });
     try {
@@ -106,7 +106,7 @@ test.for([
   },
 );
 
-test('calls that were not entered say nothing of how long their tool takes', async () => {
+test('calls that were not entered do not count towards the time of their tool', async () => {
   const tasks: number[] = [];
   const threads = threadsThat(({ task, tool_of_call }) => {
     tasks.push(tool_of_call.length);
@@ -136,10 +136,10 @@ test('calls that were not entered say nothing of how long their tool takes', asy
   enqueue(4);
   await until(() => outcomes.length === 4);
   enqueue(40);
-  expect(tasks, 'as many as of one that nobody has measured').toEqual([4, 16]);
+  expect(tasks, 'as many as of an unmeasured tool').toEqual([4, 16]);
 });
 
-test('a fast tool does not wait behind another of which there are always calls', async () => {
+test('a fast tool does not wait behind another with a constant supply of calls', async () => {
   const tasks: { readonly names: readonly (string | undefined)[]; readonly end: () => void }[] = [];
   const threads = threadsThat(({ task, tools, tool_of_call }) => {
     const { promise, resolve } = Promise.withResolvers<ThreadReport>();
@@ -179,7 +179,7 @@ test('a fast tool does not wait behind another of which there are always calls',
   expect(tasks.slice(2).map(({ names }) => [...new Set(names)])).toEqual([['many'], ['few', 'many']]);
 });
 
-test('a call that is given up before its thread has its task is not begun, and its neighbours are', async () => {
+test('a call cancelled before its thread starts its task is not begun, and its neighbours are', async () => {
   const ledger = `${await testDirectory()}/ledger`;
   const posted = Promise.withResolvers<void>();
   const thread = Promise.withResolvers<void>();
@@ -214,7 +214,7 @@ test('a call that is given up before its thread has its task is not begun, and i
   expect(await linesOf(ledger)).toEqual(['key-2']);
 });
 
-test('a call that is given up before it is made again counts as started', async () => {
+test('a call cancelled before its repeat counts as started', async () => {
   let posted = 0;
   const given = Promise.withResolvers<void>();
   const threads = threadsThat(async (task) => {
@@ -260,8 +260,8 @@ test('a call that is given up before it is made again counts as started', async 
 
 test.for([
   ['has not entered it yet', false],
-  ['ends by what an ended call has left behind', true],
-] as const)('a call has its try alone again when its thread %s', async ([, isStruck]) => {
+  ['ends by code of an ended call', true],
+] as const)('a call has its repeat alone again when its thread %s', async ([, isStruck]) => {
   const tries = new Map<number, number>();
   const tasks: number[] = [];
   const threads = threadsThat(({ task, cells, slots, calls_json }) => {
@@ -277,7 +277,7 @@ test.for([
     }
     if (nth === 1 || isStruck) for (const index of indexes) markEntered(progress, index, index);
     markReturned(progress);
-    if (nth === 2 && isStruck) markStranger(progress);
+    if (nth === 2 && isStruck) markLeftover(progress);
     return Promise.reject(new Error('the thread is gone'));
   });
   const { scheduler, outcomes } = schedulerWith(
@@ -294,7 +294,7 @@ test.for([
   expect(tasks).toEqual([4, 1, 1, 1, 1, 1, 1, 1, 1]);
 });
 
-test('a call whose neighbours end their thread one after the other is made when the last of them has', async () => {
+test('a call whose neighbours end their thread in sequence runs after the last of them', async () => {
   const bad = new Set(Array.from({ length: 40 }, (_, index) => index + 1));
   const threads = threadsThat(({ task, cells, slots, calls_json }) => {
     const ids = (JSON.parse(calls_json) as readonly { readonly id: number }[]).map(({ id }) => id);
@@ -327,7 +327,7 @@ test('a call whose neighbours end their thread one after the other is made when 
   expect(succeeded.map(({ id }) => id).sort()).toEqual([0, 101, 102, 103]);
 });
 
-test('calls that a thread gives back are made again alone, except one that was given up meanwhile', async () => {
+test('calls that a thread gives back run again alone, except a call cancelled meanwhile', async () => {
   const tasks: number[][] = [];
   const computed = Promise.withResolvers<void>();
   const threads = threadsThat(async ({ task, cells, slots, calls_json }) => {
@@ -372,19 +372,19 @@ test('calls that a thread gives back are made again alone, except one that was g
   );
 });
 
-test('the log names no tool of a task whose thread is ended by what an ended call has left behind', async () => {
+test('the log names no tool of a task whose thread is ended by code of an ended call', async () => {
   const threads = threadsThat(({ cells, slots }) => {
     markThread({ cells, slots }, 1);
-    markStranger({ cells, slots });
+    markLeftover({ cells, slots });
     return Promise.reject(new Error('words'));
   });
   const { scheduler, log } = schedulerWith([{ name: 'any', file: '/any.ts', side_effects: 'none' }], threads);
   scheduler.enqueue([[1, 'any', 0, 2]], Buffer.from('{}'));
   await until(() => log.length > 0);
-  expect(log[0]).toBe('a thread ended: uncaught error (what an ended call has left behind)');
+  expect(log[0]).toBe('a thread ended: uncaught error (code left running by an ended call)');
 });
 
-test('calls that wait in a thread which goes on with nothing are made in another', async () => {
+test('calls that wait in a stuck thread run in another', async () => {
   vi.useFakeTimers({ toFake: ['performance', 'setInterval', 'clearInterval'] });
   try {
     let taken = 0;
@@ -404,7 +404,7 @@ test('calls that wait in a thread which goes on with nothing are made in another
   }
 });
 
-test('other tools take turns with calls that are made again alone, however many there are', async () => {
+test('other tools take turns with any number of calls that are repeated alone', async () => {
   const tasks: { readonly name: string | undefined; readonly end: () => void }[] = [];
   const threads = threadsThat(({ task, tools, calls_json }) => {
     const { promise, resolve } = Promise.withResolvers<ThreadReport>();
@@ -444,7 +444,7 @@ test('other tools take turns with calls that are made again alone, however many 
   expect(tasks.slice(4).map(({ name }) => name)).toEqual(['killer', 'three', 'killer']);
 });
 
-test('a fast tool has its module tried on a fast thread when all slow ones are taken', async () => {
+test('a fast tool has its module tried on a fast thread when all slow threads are busy', async () => {
   const tasks: string[] = [];
   const threads = threadsThat(({ task, tools, calls_json, cells, slots }) => {
     const name = tools[0]?.name ?? '';
@@ -486,7 +486,7 @@ test('a fast tool has its module tried on a fast thread when all slow ones are t
   expect(outcomes.map(({ id }) => id)).toEqual([0, 5]);
 });
 
-test('a module is tried no longer than until a call of it is under way', async () => {
+test('a module is on trial only until a call of it is running', async () => {
   const tasks: number[] = [];
   const threads = threadsThat(({ cells, slots, tool_of_call }) => {
     tasks.push(tool_of_call.length);

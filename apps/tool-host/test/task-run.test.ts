@@ -10,7 +10,7 @@ import { testDirectory, TOOLS_DIR, until } from './support/tool-hosts.ts';
 beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'setInterval'] }));
 afterEach(() => void vi.useRealTimers());
 
-test('a cancelled call that goes on past its deadline gives its slot back once', async () => {
+test('a cancelled call that goes on past its deadline frees its slot once', async () => {
   const file = `${await testDirectory()}/lines`;
   const progress = createProgress(4, 2);
   const tools = ['deaf', 'slow'].map((name) => ({
@@ -127,7 +127,7 @@ test('a call that has its thread to itself times out, however much it computes',
   expect(reports.flatMap(({ given_back }) => given_back)).toEqual([]);
 });
 
-test('an answer that came before its deadline counts, however late the thread came to read it', async () => {
+test('an answer received before its deadline counts, however late the thread reads it', async () => {
   vi.useRealTimers();
   const progress = createProgress(2, 2);
   const outcomes: OutcomeFrame[] = [];

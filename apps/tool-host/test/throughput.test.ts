@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { callOf, startTestHost } from './support/tool-hosts.ts';
 
-test('thousands of calls at once all succeed; how fast is printed and not judged', async () => {
+test('thousands of concurrent calls all succeed; their rate is only printed', async () => {
   const host = await startTestHost();
   const report = async (label: string, tool: string, args: unknown, count: number, answer: string) => {
     const calls = Array.from({ length: count }, () => callOf(tool, args));

@@ -2,8 +2,8 @@ import { describe, expect, test } from 'vitest';
 import { ToolHostClosedError, ToolHostUnavailableError, startToolHost } from '../src/index.ts';
 import { TOOLS_DIR, callOf, linesOf, startTestHost, testDirectory, until } from './support/tool-hosts.ts';
 
-describe('what a tool returns', () => {
-  test('a string is passed on as it is, other values as JSON, nothing as null', async () => {
+describe('the result of a tool', () => {
+  test('a string is passed on unchanged, other values as JSON, nothing as null', async () => {
     const host = await startTestHost();
     const outcomes = await host.runCalls([
       callOf('echo', { text: 'as "it" is' }),
@@ -22,21 +22,21 @@ describe('what a tool returns', () => {
     ).toBe(true);
   });
 
-  test('text that is not well-formed survives the way there and back', async () => {
+  test('ill-formed text survives the round trip', async () => {
     const host = await startTestHost();
     const text = 'lone \ud800 surrogate, NUL \u0000, line \u2028 separator, 😀';
     const [outcome] = await host.runCalls([callOf('echo', { text })]);
     expect(outcome?.result).toBe(text);
   });
 
-  test('a key named __proto__ in the arguments is a key like any other', async () => {
+  test('a key named __proto__ in the arguments is an ordinary key', async () => {
     const host = await startTestHost();
     const args = JSON.parse('{"__proto__":{"admin":true},"a":1}') as Record<string, unknown>;
     const [outcome] = await host.runCalls([callOf('echo', args)]);
     expect(outcome?.result).toBe('{"__proto__":{"admin":true},"a":1}');
   });
 
-  test('a tool is told whose call it serves', async () => {
+  test('a tool receives the ids of its call', async () => {
     const host = await startTestHost();
     const call = callOf('context', {}, { agent_id: 'agent-7', run_id: 'run-8' });
     const [outcome] = await host.runCalls([call]);
@@ -49,7 +49,7 @@ describe('what a tool returns', () => {
     });
   });
 
-  test('a result over the limit is cut and says so; the call may name its own limit', async () => {
+  test('a result over the limit is cut and says so; the call may set its own limit', async () => {
     const host = await startTestHost();
     const [huge, own, smileys] = await host.runCalls([
       callOf('huge'),
@@ -90,8 +90,8 @@ describe('what a tool returns', () => {
   });
 });
 
-describe('a request that cannot be run', () => {
-  test('fails by itself and names what is wrong', async () => {
+describe('an invalid request', () => {
+  test('fails alone, with an error that names its fault', async () => {
     const host = await startTestHost();
     const cyclic: { self?: unknown } = {};
     cyclic.self = cyclic;
@@ -140,7 +140,7 @@ describe('a request that cannot be run', () => {
 });
 
 describe('many calls', () => {
-  test('a thousand mixed calls are all answered, in the order asked', async () => {
+  test('a thousand mixed calls are all answered, in the given order', async () => {
     const host = await startTestHost();
     const ledger = `${await testDirectory()}/ledger`;
     const kinds = [
@@ -185,7 +185,7 @@ describe('many calls', () => {
     expect(await host.runCalls([])).toEqual([]);
   });
 
-  test('two dispatches at a time keep their own outcomes, even under equal call ids', async () => {
+  test('two concurrent dispatches keep their own outcomes, even under equal call ids', async () => {
     const host = await startTestHost();
     const run = (text: string) =>
       host.runCalls(Array.from({ length: 200 }, () => callOf('echo', { text }, { call_id: 'same' })));
@@ -202,7 +202,7 @@ describe('many calls', () => {
     expect(performance.now() - startedMs, 'one after the other they take 19 s').toBeLessThan(10_000);
   });
 
-  test('fast calls do not wait for slow ones', async () => {
+  test('fast calls do not wait for slow calls', async () => {
     const host = await startTestHost();
     await host.runCalls([callOf('echo'), callOf('slow', { ms: 20 })]);
     const patience = new AbortController();
@@ -222,7 +222,7 @@ describe('giving up', () => {
     const host = await startTestHost();
     const ledger = `${await testDirectory()}/ledger`;
     const patience = new AbortController();
-    // So that the threads are there, and the quick call has ended when the slow ones are given up.
+    // So that the threads have started, and the quick call has ended when the slow calls are cancelled.
     await host.runCalls([callOf('echo')]);
     const running = host.runCalls(
       [
@@ -250,7 +250,7 @@ describe('giving up', () => {
     expect(await linesOf(ledger)).toEqual([]);
   });
 
-  test('a closed host refuses calls and rejects those under way', async () => {
+  test('a closed host refuses calls and rejects running calls', async () => {
     const host = await startTestHost();
     const ledger = `${await testDirectory()}/ledger`;
     const running = host.runCalls([callOf('note_idempotent', { ledger, ms: 60_000 })]);

@@ -6,12 +6,12 @@ import { callOf, linesOf, startTestHost, testDirectory } from './support/tool-ho
 
 const DESCRIBED = `export const description = 'A tool.'; export const parameters = { type: 'object' };\n`;
 
-/** A module that writes a line, the id of its thread, whenever it is imported. */
+/** Returns a module that writes its thread's id at each import. */
 const counted = (imports: string): string =>
   `${DESCRIBED}import { appendFileSync } from 'node:fs'; import { threadId } from 'node:worker_threads';\n` +
   `appendFileSync('${imports}', threadId + '\\n'); export const run = (): string => 'ran';\n`;
 
-test('every fast thread has imported every module once before the host is ready, and again when its process is started anew', async () => {
+test('every fast thread has imported every module once before the host is ready, and again after a restart', async () => {
   const dir = await testDirectory();
   const imports = { one: join(dir, 'one.txt'), two: join(dir, 'two.txt') };
   await writeFile(join(dir, 'one.ts'), counted(imports.one));
@@ -50,7 +50,7 @@ test.for([
   expect(new Set(outcomes.map(({ result }) => result))).toEqual(new Set(['unharmed']));
 });
 
-test('a thread that starts later has the modules, and what they import beside them, as the first ones have', async () => {
+test('a thread that starts later has the same modules and imports as the first threads', async () => {
   const dir = await testDirectory();
   const write = async (version: string): Promise<void> => {
     await writeFile(join(dir, '_part.js'), `export const part = 'part ${version}';`);
@@ -75,7 +75,7 @@ test('a thread that starts later has the modules, and what they import beside th
   }
 });
 
-test('a module in one line that exports at its end is an ES module like any other', async () => {
+test('a one-line module that exports at its end is an ordinary ES module', async () => {
   const dir = await testDirectory();
   const file = join(dir, 'minified.js');
   const write = (version: number): Promise<void> =>
@@ -91,7 +91,7 @@ test('a module in one line that exports at its end is an ES module like any othe
   expect((await host.runCalls([callOf('minified')]))[0]?.result).toBe('1');
 });
 
-test('of large modules threads hold those in TypeScript only, whose types are costly to remove', async () => {
+test('of large modules threads hold only TypeScript, whose types are costly to remove', async () => {
   const dir = await testDirectory();
   const padding = `// ${'x'.repeat(256 * 1024)}\n`;
   const names = ['large_a.js', 'large_b.mjs', 'large_c.ts', 'small_a.js', 'small_b.mjs'];
@@ -124,7 +124,7 @@ test.for([
   expect((await host.runCalls([callOf('common')]))[0]?.result).toBe('common');
 });
 
-test('JavaScript may be CommonJS that returns early and imports ES modules as it goes', async () => {
+test('JavaScript may be CommonJS that returns early and imports ES modules later', async () => {
   const dir = await testDirectory();
   await writeFile(join(dir, '_say.mjs'), `export const say = (text) => text;`);
   await writeFile(
@@ -139,7 +139,7 @@ test('JavaScript may be CommonJS that returns early and imports ES modules as it
   expect((await host.runCalls([callOf('common')]))[0]?.result).toBe('common');
 });
 
-test('TypeScript runs with its types removed wherever it stands: in helpers, in CommonJS; what cannot be removed is reported', async () => {
+test('TypeScript runs anywhere with its types removed: in helpers, in CommonJS; code that cannot be stripped is reported', async () => {
   const dir = await testDirectory();
   await writeFile(join(dir, '_helper.ts'), `export const say = (text: string): string => text;`);
   await writeFile(

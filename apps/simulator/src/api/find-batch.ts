@@ -18,7 +18,7 @@ export function findBatch(state: SimulatorState, exchange: Exchange): Batch {
   const batch = target === null ? undefined : state.batches.get(target);
   const hidden = (found: Batch): boolean =>
     faults.some((fault) => fault.hides?.(found, faultContext(state, fault.ruleId)) === true);
-  // Deleted batches and those of other workspaces look like batches that never existed.
+  // Batches deleted or of other workspaces look like unknown batches.
   if (batch?.workspace !== workspace || batch.deleted_at_ms !== null || hidden(batch)) {
     throw apiFailure('not_found_error', `No message batch found with id "${target ?? ''}".`);
   }

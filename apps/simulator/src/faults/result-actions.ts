@@ -46,7 +46,7 @@ export const resultActions = [
   }),
   /**
    * Answers with a readable usage but unusable content: nested too deep, no list of blocks, a block without a type, or
-   * (`garbled`) a line that is no JSON.
+   * (`garbled`) a line that is not JSON.
    */
   z.strictObject({
     type: z.literal('unusableAnswers'),

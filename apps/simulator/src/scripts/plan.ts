@@ -76,7 +76,7 @@ export function answerIn(text: string): unknown {
       const value = JSON.parse(line) as { answer?: unknown } | null;
       if (value?.answer !== undefined) return value.answer;
     } catch {
-      // The line is no JSON.
+      // The line is not JSON.
     }
   }
   return undefined;

@@ -10,13 +10,13 @@ export const TOOLS_DIR = fileURLToPath(new URL('../fixtures/tools', import.meta.
 export const BAD_TOOLS_DIR = fileURLToPath(new URL('../fixtures/bad', import.meta.url));
 
 export interface TestToolHost extends ToolHost {
-  /** Everything the host, its threads and the tools have printed. */
+  /** All output of the host, its threads and the tools. */
   readonly log: string[];
-  /** What of it is the host's own. */
+  /** The host's own part of it. */
   readonly ownLog: string[];
 }
 
-/** A tool host with the fixture tools, closed when the test ends. */
+/** Starts a tool host with the fixture tools, closed when the test ends. */
 export async function startTestHost(options: Partial<ToolHostOptions> = {}): Promise<TestToolHost> {
   const log: string[] = [];
   const ownLog: string[] = [];
@@ -35,7 +35,7 @@ export async function startTestHost(options: Partial<ToolHostOptions> = {}): Pro
 
 let calls = 0;
 
-/** A call of the tool, under a key nobody else has. */
+/** Builds a call of the tool under a unique key. */
 export function callOf(
   tool: string,
   args: unknown = {},
@@ -54,20 +54,20 @@ export function callOf(
   };
 }
 
-/** A directory for one test. */
+/** Creates a directory for one test. */
 export async function testDirectory(): Promise<string> {
   const directory = await mkdtemp(join(tmpdir(), 'nightshift-tool-host-'));
   onTestFinished(() => rm(directory, { recursive: true, force: true }));
   return directory;
 }
 
-/** The lines of a file; none when it does not exist yet. */
+/** Reads the lines of a file; none if it does not exist yet. */
 export async function linesOf(file: string): Promise<string[]> {
   const text = await readFile(file, 'utf8').catch(() => '');
   return text.split('\n').filter((line) => line !== '');
 }
 
-/** Polls until the condition holds; fails before the test does, which would not say what has not come. */
+/** Polls until the condition holds. Fails before the test's own timeout, which would not name the condition. */
 export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
   const deadlineMs = performance.now() + 90_000;
   while (!(await condition())) {
@@ -77,7 +77,7 @@ export async function until(condition: () => boolean | Promise<boolean>): Promis
   }
 }
 
-/** Whether a process with this id is there (a zombie that nobody waits for is not). */
+/** Whether a process with this id is running (a zombie is not). */
 export async function isAlive(pid: number): Promise<boolean> {
   try {
     process.kill(pid, 0);

@@ -48,16 +48,16 @@ export async function measureOffset(deps: FlowDeps): Promise<MeasuredOffset | nu
 }
 
 /** Returns the log fields of an offset. */
-export function tellOffset({ offset_ms, uncertainty_ms, verdict, is_news }: MeasuredOffset): {
+export function offsetFields({ offset_ms, uncertainty_ms, verdict, is_news }: MeasuredOffset): {
   readonly clock_offset_ms: number;
   readonly clock_uncertainty_ms: number;
   readonly reason?: string;
   readonly alarm?: true;
 } {
-  const told = { clock_offset_ms: offset_ms, clock_uncertainty_ms: uncertainty_ms };
-  if (verdict === 'fine' || (verdict === 'alarm' && !is_news)) return told;
+  const fields = { clock_offset_ms: offset_ms, clock_uncertainty_ms: uncertainty_ms };
+  if (verdict === 'fine' || (verdict === 'alarm' && !is_news)) return fields;
   const seconds = Math.round(Math.abs(offset_ms) / 1000);
   const side = offset_ms < 0 ? 'behind' : 'ahead of';
   const reason = `the provider's clock is ${seconds} s ${side} the database's; set the clock of the database server`;
-  return { ...told, reason, alarm: true };
+  return { ...fields, reason, alarm: true };
 }

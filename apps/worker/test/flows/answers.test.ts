@@ -31,7 +31,7 @@ function stepsOf(batch: SubmittedBatch): Promise<Record<string, unknown>[]> {
   );
 }
 
-/** The provider, and every request that it was sent: params by custom id, in the order sent. */
+/** A provider that records the params of every request by custom id, in the order sent. */
 function recording(): { provider: ProviderPort; sent: { custom_id: string; params: Params }[] } {
   const real = anthropicProvider({ apiKey: 'test-key', baseURL: house.simulator.apiUrl });
   const sent: { custom_id: string; params: Params }[] = [];
@@ -79,7 +79,7 @@ describe('steps without an answer', () => {
     expect(steps.filter((step) => step['state'] === 'expired')).toHaveLength(6);
   });
 
-  test('a request that the provider was too busy for is sent again and succeeds', async () => {
+  test('a request that the busy provider refused is sent again and succeeds', async () => {
     house.simulator.control.addRule({
       op: 'request',
       match: { contains: 'busy' },
@@ -99,7 +99,7 @@ describe('steps without an answer', () => {
     expect([totals.requests, repeated.content_hashes]).toEqual([2, 0]);
   });
 
-  test('a request that never succeeds ends its run after the last attempt, with what the provider said', async () => {
+  test('a request that never succeeds ends its run after the last attempt, with the provider’s error', async () => {
     house.simulator.control.addRule({
       op: 'request',
       outcome: { type: 'errored', error_type: 'api_error', message: 'Come back another day' },
@@ -117,7 +117,7 @@ describe('steps without an answer', () => {
     expect(await house.rows('select state from batch')).toEqual([{ state: 'failed' }]);
   });
 
-  test('a request that is wrong in itself fails at once with what the provider said, and nobody else does', async () => {
+  test('an invalid request fails at once with the provider’s error, and no other run fails', async () => {
     house.simulator.control.addRule({
       op: 'request',
       match: { contains: 'wrong' },
@@ -136,7 +136,7 @@ describe('steps without an answer', () => {
     ]);
   });
 
-  test('a request that is too long for the model ends its run as context_overflow where nothing in it can be summarised', async () => {
+  test('a request too long for the model ends its run as context_overflow if nothing in it can be summarised', async () => {
     house.simulator.control.addRule({
       op: 'request',
       outcome: {
@@ -154,11 +154,11 @@ describe('steps without an answer', () => {
       { stop_reason: 'context_overflow', attempt: 2 },
       { stop_reason: 'context_overflow', attempt: 1 },
     ]);
-    // Once each: what is refused is not sent again as it is.
+    // Once each: a refused request is not sent again unchanged.
     expect(house.simulator.control.ledger().totals.requests).toBe(0);
   });
 
-  test('a request that the provider cancelled by itself pauses its batch, and is sent again once that is resumed', async () => {
+  test('a request that the provider cancelled by itself pauses its batch, and is sent again after a resume', async () => {
     house.simulator.control.addRule({ op: 'request', match: { times: 1 }, outcome: { type: 'cancel' } });
     const batch = await house.submit([{ input: 'hello' }]);
     await house.drive(house.worker(), { hasten: true });
@@ -178,7 +178,7 @@ describe('answers cut off at max_tokens', () => {
     args: { tool: 'core_memory_append' },
   } as const;
 
-  test('inside a call: the same step is sent again with twice the tokens, and the cut call is never made', async () => {
+  test('inside a call: the step is sent again with twice the tokens, and the cut call is never made', async () => {
     house.simulator.control.addRule({ op: 'request', match: { times: 1 }, outcome: cutOff });
     const { provider, sent } = recording();
     const batch = await house.submit([{ input, ...notes }]);
@@ -194,14 +194,14 @@ describe('answers cut off at max_tokens', () => {
     expect(await house.rows('select tool_name, state from tool_call')).toEqual([
       { tool_name: 'core_memory_append', state: 'succeeded' },
     ]);
-    // It was paid for all the same.
+    // The cut answer was paid.
     const [paid] = await house.rows<{ cost: number }>(
       `select cost_nanousd::float8 as cost from step where state = 'errored'`,
     );
     expect(paid?.cost).toBeGreaterThan(0);
   });
 
-  test('inside a call a second time: the run ends as max_tokens, and no later request shows the open call', async () => {
+  test('inside a call twice: the run ends as max_tokens, and no later request shows the open call', async () => {
     house.simulator.control.addRule({ op: 'request', match: { contains: 'twice' }, outcome: cutOff });
     const first = await house.submit([{ input: `twice\n${input}`, ...notes }]);
     await house.drive(house.worker());
@@ -215,9 +215,9 @@ describe('answers cut off at max_tokens', () => {
   });
 
   test.each<[string, Partial<SubmittedRun>]>([
-    ['the model writes no more', { max_tokens: 64_000 }],
-    ['the window leaves no more', { max_tokens: 8_000, agent: { context_window_limit: 8_000 } }],
-  ])('inside a call where %s: the same request is not paid a second time', async (_why, run) => {
+    ['the model’s maximum is reached', { max_tokens: 64_000 }],
+    ['the window has no room for more', { max_tokens: 8_000, agent: { context_window_limit: 8_000 } }],
+  ])('inside a call where %s: the request is not paid a second time', async (_why, run) => {
     house.simulator.control.addRule({ op: 'request', match: {}, outcome: cutOff });
     const { provider, sent } = recording();
     const batch = await house.submit([{ input, ...notes, ...run }]);
@@ -228,7 +228,7 @@ describe('answers cut off at max_tokens', () => {
     expect(sent).toHaveLength(1);
   });
 
-  test('in the middle of a text: the run ends as max_tokens and keeps what was said', async () => {
+  test('in a text: the run ends as max_tokens and keeps the text', async () => {
     const batch = await house.submit([{ input: '⟦sim:maxTokensText⟧' }]);
     await house.drive(house.worker());
     expect(await house.runsOf(batch.id)).toMatchObject([{ state: 'failed', stop_reason: 'max_tokens' }]);
@@ -255,7 +255,7 @@ describe('ends of a turn', () => {
     expect(JSON.stringify(sent.at(-1))).not.toContain('Certainly');
   });
 
-  test('a paused turn goes on: what it held is sent back as it came, step after step', async () => {
+  test('a paused turn goes on: its content is sent back unchanged, step after step', async () => {
     const { provider, sent } = recording();
     const batch = await house.submit([{ input: '⟦sim:pauseTurn?k=2⟧' }]);
     await house.drive(house.worker({ provider }));
@@ -272,7 +272,7 @@ describe('ends of a turn', () => {
     expect(shown).toEqual(messages.slice(1, 3).flatMap((message) => message.content));
   });
 
-  test('pauses count as steps: max_steps ends a run that is paused for ever', async () => {
+  test('pauses count as steps: max_steps ends an endlessly paused run', async () => {
     const batch = await house.submit([{ input: '⟦sim:pauseTurn?k=50⟧', max_steps: 2 }]);
     await house.drive(house.worker());
     expect(await house.runsOf(batch.id)).toMatchObject([
@@ -288,7 +288,7 @@ describe('ends of a turn', () => {
     ]);
   });
 
-  test('a model that never says a word fails its run, and leaves no empty message to trip over', async () => {
+  test('a run without any words fails and leaves no empty message', async () => {
     const batch = await house.submit([{ input: '⟦sim:emptyEndTurn⟧' }]);
     await house.drive(house.worker());
     expect(await house.runsOf(batch.id)).toMatchObject([
@@ -300,7 +300,7 @@ describe('ends of a turn', () => {
     expect(await house.runsOf(next.id)).toMatchObject([{ stop_reason: 'end_turn' }]);
   });
 
-  test('a stop reason of the future ends its run with an error that names it', async () => {
+  test('an unknown stop reason ends the run with an error that names it', async () => {
     const batch = await house.submit([{ input: '⟦sim:unknownStopReason⟧' }]);
     await house.drive(house.worker());
     const [run] = await house.runsOf(batch.id);
@@ -308,13 +308,13 @@ describe('ends of a turn', () => {
     expect(run?.error?.message).toContain('quantum_decoherence');
   });
 
-  test('a full context window ends the run as context_overflow, and what was said till then is kept', async () => {
+  test('a full context window ends the run as context_overflow, and its last answer is kept', async () => {
     const batch = await house.submit([{ input: '⟦sim:contextExceeded⟧' }]);
     await house.drive(house.worker());
     expect(await house.runsOf(batch.id)).toMatchObject([
       { state: 'failed', stop_reason: 'context_overflow' },
     ]);
-    // There was nothing to summarise, and what the answer came to is paid: readers have it, and no request shows it.
+    // Nothing could be summarised. The paid answer is kept for readers, and no request shows it.
     const said = [{ type: 'text', text: 'The context window is full, so this is where it en' }];
     expect(
       await house.rows(
@@ -329,7 +329,7 @@ describe('ends of a turn', () => {
 });
 
 describe('content', () => {
-  test('a block type of the future is kept and sent back to the byte', async () => {
+  test('an unknown block type is kept and sent back byte for byte', async () => {
     const real = anthropicProvider({ apiKey: 'test-key', baseURL: house.simulator.apiUrl });
     const bodies: string[] = [];
     const provider: ProviderPort = {
@@ -348,7 +348,7 @@ describe('content', () => {
     expect(bodies[1]).toContain(hologram);
   });
 
-  test('text that breaks naive stores and splitters comes back as it was', async () => {
+  test('text that breaks naive stores and splitters comes back unchanged', async () => {
     const { provider, sent } = recording();
     const batch = await house.submit([{ input: '⟦sim:unicode⟧' }]);
     await house.drive(house.worker({ provider }));
@@ -360,13 +360,13 @@ describe('content', () => {
     expect(said?.text).toContain('separators:\u2028\u2029\u0085 emoji:😀👩‍👩‍👧‍👦');
     expect(said?.text).toContain('nul:\u0000 controls:\u0001\u001b\u007f bom:\ufeff');
     expect(said?.text).toContain('crlf:\r\n tab:\t');
-    // Half a surrogate pair is stored as the model said it, but the provider takes none.
+    // Half a surrogate pair is stored as the model wrote it, but the provider refuses it.
     expect(said?.text).toContain('lone:\ufffd end');
     const [stored] = (await messagesOf(batch.run_ids[0])).filter(({ role }) => role === 'assistant');
     expect(stored?.content).toContain(String.raw`lone:\ud83d end`);
   });
 
-  test('half a surrogate pair, whoever wrote it, keeps no request of its batch from being sent', async () => {
+  test('half a surrogate pair of any writer keeps no request of its batch from being sent', async () => {
     const { provider, sent } = recording();
     const half = 'half an emoji: \ud83d';
     const batch = await house.submit([
@@ -392,7 +392,7 @@ describe('content', () => {
     expect(JSON.stringify(sent)).toContain('a whole one: 😀');
   });
 
-  test('thinking goes back with its signature, beside the results of the calls that followed it', async () => {
+  test('thinking is sent back with its signature, beside the results of the calls that followed', async () => {
     const batch = await house.submit([
       {
         input: '⟦sim:thinking?display=summarized&n=2⟧',
@@ -401,11 +401,11 @@ describe('content', () => {
       },
     ]);
     await house.drive(house.worker());
-    // The simulator checks signatures as the provider does, and refuses a conversation that was tampered with.
+    // The simulator checks signatures as the provider does, and refuses a changed conversation.
     expect(await house.runsOf(batch.id)).toMatchObject([{ stop_reason: 'end_turn', step_number: 3 }]);
   });
 
-  test('texts that say nothing are stored as they came, and no request shows them', async () => {
+  test('blank texts are stored unchanged, and no request shows them', async () => {
     const { provider, sent } = recording();
     const run = { input: '⟦sim:blankTexts⟧', blocks: { notes: '' }, tools: ['core_memory_append'] };
     const batch = await house.submit([run]);
@@ -425,7 +425,7 @@ describe('content', () => {
     ]);
     const shown = sent.at(-1)?.params.messages.filter(({ role }) => role === 'assistant');
     expect(shown?.map(({ content }) => kinds(content))).toEqual([['tool_use'], ['Done.']]);
-    // What an earlier release showed of a blank answer does no harm any more.
+    // A blank answer that an earlier release showed does no harm any more.
     await house.rows(
       `update message set content = '[{"type":"text","text":""}]' where run_id = $1 and seq = 4`,
       [batch.run_ids[0]],
@@ -436,7 +436,7 @@ describe('content', () => {
     expect(JSON.stringify(sent.at(-1)?.params.messages)).toContain('(nothing)');
   });
 
-  test('the same call twice in an answer is carried out twice', async () => {
+  test('the same call twice in an answer is made twice', async () => {
     const batch = await house.submit([
       {
         input: '⟦sim:duplicateToolUse?ids=distinct⟧',
@@ -448,7 +448,7 @@ describe('content', () => {
     expect(await house.runsOf(batch.id)).toMatchObject([{ stop_reason: 'end_turn', step_number: 2 }]);
   });
 
-  test('two calls under one id are never carried out nor shown, and their agent goes on to its next run', async () => {
+  test('two calls under the same id are neither made nor shown, and their agent goes on to its next run', async () => {
     const batch = await house.submit([
       { input: '⟦sim:duplicateToolUse⟧', blocks: { notes: 'old' }, tools: ['core_memory_append'] },
     ]);
@@ -462,7 +462,7 @@ describe('content', () => {
     expect(await house.runsOf(next.id)).toMatchObject([{ state: 'completed' }]);
   });
 
-  test('a very long answer goes through', async () => {
+  test('a very long answer is applied', async () => {
     const batch = await house.submit([{ input: '⟦sim:hugeText?bytes=900000⟧' }]);
     await house.drive(house.worker());
     expect(await house.runsOf(batch.id)).toMatchObject([{ stop_reason: 'end_turn' }]);
@@ -470,7 +470,7 @@ describe('content', () => {
     expect((messages[1]?.content[0]?.['text'] as string).length).toBe(900_000);
   });
 
-  test('a line longer than allowed costs its own run alone', async () => {
+  test('a line that is too long affects only its own run', async () => {
     const batch = await house.submit([{ input: '⟦sim:hugeText?bytes=300000⟧' }, { input: 'short' }]);
     await house.drive(house.worker({ settings: { line_bytes_max: 100_000 } }), { hasten: true });
     const [huge, short] = await house.runsOf(batch.id);

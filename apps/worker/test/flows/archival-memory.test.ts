@@ -47,7 +47,7 @@ interface Found {
   }[];
 }
 
-/** What the calls of a run were answered, in order: text, or what a search found. */
+/** Returns the answers to the calls of a run in order: text, or search results. */
 async function answersOf(batch: SubmittedBatch, index = 0): Promise<readonly (string | Found)[]> {
   const rows = await house.rows<{ content: string }>(
     "select content::text from message where run_id = $1 and role = 'user' order by seq",
@@ -73,7 +73,7 @@ async function run(runs: readonly SubmittedRun[], rest: Partial<NewBatch> = {}):
 }
 
 describe('archival memory', () => {
-  test('is searched by words, best first, by tags and by dates; a search finds what was kept before its step', async () => {
+  test('is searched by words (best first), tags and dates; a search finds entries from before its step', async () => {
     const batch = await run([
       {
         input: [
@@ -100,12 +100,12 @@ describe('archival memory', () => {
     expect(contents(answers[5])).toEqual(['Invoices are paid in March.']);
     expect(contents(answers[6])).toEqual([]);
     expect(answers[7]).toMatchObject({ message: 'No results found.' });
-    // No word of it counts: the latest are shown.
+    // No word counts, so the latest entries are shown.
     expect(contents(answers[8])?.[0]).toBe('Invoices are paid in March.');
     expect(answers[9]).toContain('Invalid start_datetime format');
   });
 
-  test('is searched by words that hold an ampersand themselves', async () => {
+  test('is searched by words that contain an ampersand', async () => {
     const batch = await run([
       {
         input: [
@@ -131,7 +131,7 @@ describe('archival memory', () => {
     expect(contents((await answersOf(later))[0])).toEqual(['secret of one']);
   });
 
-  test('kept by a batch is gone when the batch is reverted', async () => {
+  test('written by a batch is gone after a revert of the batch', async () => {
     const batch = await run([{ input: keep('a passage'), tools: TOOLS }]);
     const report = await inTransaction(house.database.db, (trx) =>
       revertBatch(trx, DEFAULT_PROJECT_ID, batch.id, false),
@@ -140,7 +140,7 @@ describe('archival memory', () => {
     expect(await house.rows('select 1 from passage')).toEqual([]);
   });
 
-  test('kept under review is found by runs of that batch alone, until it is accepted', async () => {
+  test('under review is found only by runs of that batch until it is accepted', async () => {
     const batch = await run([{ input: `${keep('a held passage')}\n${search('passage')}`, tools: TOOLS }], {
       apply: 'review',
     });
@@ -157,7 +157,7 @@ describe('archival memory', () => {
     expect(await look()).toEqual(['a held passage']);
   });
 
-  test('held for review is given up by agent, and once more to no effect', async () => {
+  test('under review is rejected by agent; a second reject has no effect', async () => {
     const batch = await run([{ input: keep('a held passage'), tools: TOOLS }], { apply: 'review' });
     const reject = () =>
       inTransaction(house.database.db, (trx) =>
@@ -171,7 +171,7 @@ describe('archival memory', () => {
     expect(await reject()).toBe(0);
   });
 
-  test('held for review outlives a revert of what was accepted', async () => {
+  test('under review survives a revert of the accepted part', async () => {
     const batch = await run(
       [
         { input: keep('of the first'), tools: TOOLS },
@@ -192,7 +192,7 @@ describe('archival memory', () => {
     expect(await house.rows('select content from passage')).toEqual([{ content: 'of the second' }]);
   });
 
-  test('is searched for all runs of a chunk at once', async () => {
+  test('is searched once for all runs of a chunk', async () => {
     const batch = await run(
       Array.from({ length: 60 }, (_, index) => ({
         input: `${keep(`number ${index} of the fleet`)}\n${search('fleet')}`,
@@ -206,9 +206,9 @@ describe('archival memory', () => {
 });
 
 describe('the search of a conversation', () => {
-  // It is another day in one of them than in UTC at any hour.
+  // In one of them the day differs from UTC at any hour.
   test.each(['Pacific/Kiritimati', 'Etc/GMT+12'])(
-    'up to a day of its agent, in %s, finds what was said on it, and counts what it shows',
+    'up to a day of its agent, in %s, finds the messages of that day and counts its results',
     async (timezone) => {
       const first = await run([{ input: 'My dog is called Rex.', tools: TOOLS, agent: { timezone } }]);
       const [day] = await house.rows<{ today: string; before: string }>(
@@ -229,7 +229,7 @@ describe('the search of a conversation', () => {
   );
 
   test.each(['America/New_York', 'Asia/Tokyo'])(
-    'between the first and the last day that can be written, in %s, finds everything',
+    'between the first and the last valid day, in %s, finds everything',
     async (timezone) => {
       const first = await run([{ input: 'My dog is called Rex.', tools: TOOLS, agent: { timezone } }]);
       const look = (start_date: string, end_date: string) =>
@@ -249,7 +249,7 @@ describe('the search of a conversation', () => {
     },
   );
 
-  test('finds what was said by user and assistant, not what tools said', async () => {
+  test('finds messages of user and assistant, not tool results', async () => {
     const first = await run([{ input: 'My dog is called Rex.', tools: TOOLS }]);
     const later = await run([
       {
@@ -271,7 +271,7 @@ describe('the search of a conversation', () => {
     expect(answers[3]).toContain("'limit' must be a whole number");
   });
 
-  test('finds what is stored wrapped, for it holds what the database cannot take apart', async () => {
+  test('finds messages stored wrapped because the database cannot parse them', async () => {
     const first = await run([{ input: 'My dog is called Rex.', tools: TOOLS }]);
     const said = String.raw`[{"type":"text","text":"My dog \ud83d\ude00 is \u0000 called \\ud83d \\\ud83d Rex.\ud800"}]`;
     await house.rows(`update message set content = $1::json where role = 'user'`, [toStorable(said)]);
@@ -285,7 +285,7 @@ describe('the search of a conversation', () => {
 
   test('finds its words in a conversation with messages too long to be searched whole', async () => {
     const first = await run([{ input: 'My dog is called Rex.', tools: TOOLS }]);
-    // More different words than an index of one text can hold.
+    // More distinct words than the index of one text can hold.
     await house.rows(
       `update message set content = json_build_array(json_build_object('type', 'text', 'text',
          'My dog is called Rex. ' || (select string_agg(md5(n::text), ' ') from generate_series(1, 60000) n)))
@@ -298,7 +298,7 @@ describe('the search of a conversation', () => {
     expect(found?.results.some(({ content }) => content.startsWith('My dog is called Rex. c4ca'))).toBe(true);
   });
 
-  test('reaches back over the latest messages, not over years of them', async () => {
+  test('covers the latest messages, not years of them', async () => {
     const first = await run([{ input: 'My dog is called Rex.', tools: TOOLS }]);
     await house.rows(
       `with old as (select project_id, conversation_id, max(seq) as seq from message group by 1, 2)
@@ -317,7 +317,7 @@ describe('the search of a conversation', () => {
     expect(tooOld?.results.filter(({ content }) => content.includes('Rex'))).toEqual([]);
   });
 
-  test('finds what requests no longer show, but nothing from before a reset of its agent', async () => {
+  test('finds messages that requests no longer show, but none from before a reset of its agent', async () => {
     const first = await run([{ input: 'My dog is called Rex.', tools: TOOLS }]);
     const agent_id = first.agent_ids[0] ?? '';
     const found = async (query: string) => {
@@ -345,7 +345,7 @@ describe('the counts in a prompt', () => {
   const metadataOf = ({ system }: SentParams): string => system?.at(-1)?.text.split('\n\n').at(-1) ?? '';
   const recall = (count: number) => `- ${count} previous messages between you and the user`;
 
-  test('are of what the prompt does not show, as it stood when the step was sealed', async () => {
+  test('cover only messages the prompt does not show, as of the sealing of the step', async () => {
     const { provider, sent } = recording(house);
     worker = house.worker({ provider });
     const batch = await run([
@@ -375,7 +375,7 @@ describe('the counts in a prompt', () => {
     expect(metadataOf(sent.at(-1)!)).toMatch(/- CONVERSATION_ID: conversation-[0-9a-f-]{36}\n/);
   });
 
-  test('stand behind the static part, which stays the same, and only where a tool can reach what is counted', async () => {
+  test('stand after the static part, which stays the same, and only if a tool can reach the counted items', async () => {
     const { provider, sent } = recording(house);
     worker = house.worker({ provider });
     await run([
@@ -395,7 +395,7 @@ describe('the counts in a prompt', () => {
     expect(JSON.stringify(other)).not.toContain('memory_metadata');
   });
 
-  test('under review are of what the run itself would find', async () => {
+  test('under review cover only items the run itself would find', async () => {
     const { provider, sent } = recording(house);
     worker = house.worker({ provider });
     const batch = await run([{ input: keep('held'), tools: TOOLS }], { apply: 'review' });
@@ -404,13 +404,13 @@ describe('the counts in a prompt', () => {
     expect(metadataOf(sent[2]!)).not.toContain('archival');
   });
 
-  test('are the same to the byte when the request is built again after the archive has changed', async () => {
+  test('are the same to the byte if the request is built again after the archive has changed', async () => {
     const bodies: string[] = [];
     const real = recording(house).provider;
     const provider: FlowDeps['provider'] = {
       ...real,
       async createBatch(body, asked) {
-        // But for nonce and attempt, which are new.
+        // Except nonce and attempt, which are new.
         bodies.push((await body.text()).replaceAll(/"custom_id":"[^"]+"/g, ''));
         if (bodies.length > 1) return real.createBatch(body, asked);
         await house.rows(
@@ -430,7 +430,7 @@ describe('the counts in a prompt', () => {
     expect(bodies[0]).not.toContain('dusk');
   });
 
-  test('of a fleet are those of each agent', async () => {
+  test('of a fleet are per agent', async () => {
     const { provider, sent } = recording(house);
     worker = house.worker({ provider });
     const first = await run([

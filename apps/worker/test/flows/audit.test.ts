@@ -16,7 +16,7 @@ beforeAll(async () => {
 });
 afterAll(() => house.close());
 
-test('whatever goes through the house leaves the database in order, also halfway', async () => {
+test('the database passes the audit after any scenario, and halfway through', async () => {
   const rewrite = (n: number): string => call('core_memory_append', { label: 'notes', content: `line ${n}` });
   const runs = Array.from({ length: 8 }, (_, index) => ({
     input: Array.from({ length: index % 4 }, (_unused, n) => rewrite(n)).join('\n') || 'Say hello.',
@@ -32,9 +32,9 @@ test('whatever goes through the house leaves the database in order, also halfway
   const found: unknown[] = [];
   const worker = house.worker({
     settings: { requests_max: 5, chunk_lines: 3 },
-    // Between any two acts the database is as it should be: a crash may happen at each.
+    // A crash may happen between any two steps, so the database must be valid at each.
     hooks: async (point) => {
-      // Inside a transaction there is nothing new to see.
+      // Inside a transaction nothing new is visible.
       if (point.endsWith('before_commit')) return;
       const violations = await auditInvariants(house.database.db);
       if (violations.length > 0) found.push({ point, violations });
@@ -47,7 +47,7 @@ test('whatever goes through the house leaves the database in order, also halfway
   expect(states).toEqual([{ state: 'completed' }]);
 });
 
-test('what is wrong with money halts submissions and is reported, though the rest of the audit fails', async () => {
+test('a money violation halts submissions and is reported, even if the rest of the audit fails', async () => {
   await house.rows('update provider_batch set request_count = request_count + 1');
   await house.rows('alter table schedule rename to schedule_away');
   await expect(auditBooks(house.worker())).rejects.toThrow('schedule');
@@ -58,7 +58,7 @@ test('what is wrong with money halts submissions and is reported, though the res
   ]);
 });
 
-test('a halt outlasts its violation: until somebody resumes, each audit says so, how it ends, and is an alarm', async () => {
+test('a halt outlasts its violation: until a resume, each audit is an alarm and names the next step', async () => {
   const halted = await openHouse(inject('postgresUrl'));
   try {
     await halted.submit([{ input: 'Say hello.' }]);
@@ -82,7 +82,7 @@ test('a halt outlasts its violation: until somebody resumes, each audit says so,
     for (let audits = 0; audits < 2; audits++)
       expect(await auditBooksAgain()).toMatchObject({ ...told, violations: 0, broken: '' });
     await inTransaction(halted.database.db, (trx) => resumeCredential(trx, 'default'));
-    // A rest is no halt.
+    // A pause is no halt.
     await pauseCredential(halted.database.db, 'default', 60_000, 'the provider is overloaded');
     expect(await auditBooksAgain()).toMatchObject({ violations: 0, halted: false, alarm: false });
   } finally {
@@ -90,7 +90,7 @@ test('a halt outlasts its violation: until somebody resumes, each audit says so,
   }
 });
 
-test('times that a clock which was set back has written are reported, and stop nothing', async () => {
+test('timestamps of a clock that was set back are reported and halt nothing', async () => {
   const clocks = await openHouse(inject('postgresUrl'));
   try {
     await clocks.submit([{ input: 'Say hello.' }]);

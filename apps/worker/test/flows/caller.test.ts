@@ -55,7 +55,7 @@ const APPROVAL = [{ type: 'requires_approval', tool_name: 'pay' }];
 
 interface Wire {
   readonly status: number;
-  // Parsed JSON; what follows it is the check.
+  // Parsed JSON; the expectation is the check.
   // eslint-disable-next-line @typescript-eslint/no-explicit-any
   readonly body: any;
 }
@@ -72,7 +72,7 @@ const answer = (batch: SubmittedBatch, ...approvals: object[]): Promise<Wire> =>
   api('POST', `/v1/runs/run-${batch.run_ids[0] ?? ''}/tool-results`, { approvals });
 const runOf = (batch: SubmittedBatch): Promise<Wire> => api('GET', `/v1/runs/run-${batch.run_ids[0] ?? ''}`);
 
-/** Submits one run and drives the house until it waits for its caller; returns the ids of the calls that do. */
+/** Submits one run and drives the house until it waits for its caller; returns the ids of the waiting calls. */
 async function untilAsked(
   run: SubmittedRun,
   worker: Parameters<House['drive']>[0],
@@ -90,14 +90,14 @@ async function untilAsked(
   };
 }
 
-/** The books agree, and the provider has refused no request. */
+/** Expects a clean audit and no refused request. */
 async function audited(): Promise<void> {
   expect(await house.rows(`select error from step where state = 'errored'`)).toEqual([]);
   expect(await auditInvariants(house.database.db)).toEqual([]);
 }
 
 describe('a call that needs an approval', () => {
-  test('waits until it is approved, with the arguments that it will be carried out with, and then happens once', async () => {
+  test('waits for its approval with its final arguments, and then is made once', async () => {
     const tools = answering(() => 'paid');
     const { provider, sent } = recording(house);
     const worker = house.worker({ tools, provider });
@@ -124,7 +124,7 @@ describe('a call that needs an approval', () => {
       requires_action: 1,
       in_progress: 0,
     });
-    // Those of a whole page are read with it.
+    // Calls of a whole page are read with it.
     for (const filter of ['state=requires_action', `batch_id=job-${batch.id}`, 'active=true'])
       expect((await api('GET', `/v1/runs?${filter}`)).body).toEqual([(await runOf(batch)).body]);
     expect((await api('GET', '/v1/runs?state=acting')).body).toEqual([]);
@@ -134,7 +134,7 @@ describe('a call that needs an approval', () => {
     const approve = { type: 'approval', tool_call_id: ids[0], approve: true };
     const approved = await answer(batch, approve);
     expect(approved).toMatchObject({ status: 200, body: { state: 'acting', waits_for: null } });
-    // A client that lost the answer sends it again.
+    // A client that lost the reply sends it again.
     expect((await answer(batch, approve)).status).toBe(200);
     await audited();
     await house.drive(worker);
@@ -152,7 +152,7 @@ describe('a call that needs an approval', () => {
     await audited();
   });
 
-  test('is an error with the reason when it is denied, never happens, and counts for no rule', async () => {
+  test('is an error with the reason if denied, is never made, and counts for no rule', async () => {
     const tools = answering();
     const { provider, sent } = recording(house);
     const worker = house.worker({ tools, provider });
@@ -187,7 +187,7 @@ describe('a call that needs an approval', () => {
       [undefined, 'pay', undefined, undefined],
     ],
   ])(
-    'is not forced again once it is denied, though %j forces it: the model gives way',
+    'is not forced again after a denial, though %j forces it: the model is free to choose',
     async (rule, before, forced) => {
       const { provider, sent } = recording(house);
       const worker = house.worker({ tools: answering(), provider });
@@ -207,7 +207,7 @@ describe('a call that needs an approval', () => {
     },
   );
 
-  test('of a memory tool writes the block when it is approved, and not before', async () => {
+  test('of a memory tool writes the block on approval, and not before', async () => {
     const worker = house.worker();
     await house.rows(`update tool set requires_approval = true where name = 'core_memory_append'`);
     const { batch, ids } = await untilAsked(
@@ -229,7 +229,7 @@ describe('a call that needs an approval', () => {
     await audited();
   });
 
-  test('of a memory tool makes blocks beside those that the same answer made at once', async () => {
+  test('of a memory tool creates blocks beside blocks that the same answer created at once', async () => {
     const worker = house.worker();
     await house.rows(`update tool set requires_approval = true where name = 'memory_apply_patch'`);
     const create = (path: string) => ({
@@ -257,7 +257,7 @@ describe('a call that needs an approval', () => {
     await audited();
   });
 
-  test('of a search finds what was there before its answer, and neither the answer nor what that kept at once', async () => {
+  test('of a search finds entries from before its answer, but neither the answer nor its other entries', async () => {
     const { provider, sent } = recording(house);
     const worker = house.worker({ provider });
     await house.rows(`update tool set requires_approval = true where name like '%_search'`);
@@ -288,14 +288,14 @@ describe('a call that needs an approval', () => {
     await audited();
   });
 
-  describe('of a memory tool, after edits that the same answer made at once,', () => {
+  describe('of a memory tool, after direct edits of the same answer,', () => {
     const edits = script([
       { tool: 'memory_insert', args: { label: 'notes', new_string: 'at once' } },
       { tool: 'memory', args: { command: 'create', path: 'plan', description: 'd', file_text: 'made' } },
       { tool: 'memory_rethink', args: { label: 'notes', new_memory: 'approved' } },
       { tool: 'memory_rethink', args: { label: 'plan', new_memory: 'planned' } },
     ]);
-    /** What the blocks hold once the rewrites are approved; `meanwhile` happens while the request is out. */
+    /** Returns the blocks after the rewrites are approved. `meanwhile` runs while the request is out. */
     const approved = async (apply: 'auto' | 'review', policy: string, meanwhile?: string) => {
       const worker = house.worker({
         hooks: async (point) => {
@@ -331,14 +331,14 @@ describe('a call that needs an approval', () => {
       ['auto', 'reject'],
       ['auto', 'merge'],
       ['review', 'reject'],
-    ] as const)('knows them as its own (%s, %s)', async (apply, policy) => {
+    ] as const)('treats them as its own (%s, %s)', async (apply, policy) => {
       expect(await approved(apply, policy)).toEqual({ notes: 'approved', plan: 'planned' });
     });
 
     test.each([
       ['reject', 'by hand'],
       ['merge', 'approved\nby hand\nat once'],
-    ])('takes nothing back that others wrote meanwhile (%s)', async (policy, notes) => {
+    ])('undoes no concurrent write of others (%s)', async (policy, notes) => {
       expect(await approved('auto', policy, policy === 'merge' ? 'old\nby hand' : 'by hand')).toEqual({
         notes,
         plan: 'planned',
@@ -346,7 +346,7 @@ describe('a call that needs an approval', () => {
     });
   });
 
-  test('is not made on an approval that comes after the deadline, though nobody has ended the run yet', async () => {
+  test('is not made on an approval after the deadline, even if the run has not ended yet', async () => {
     const tools = answering(() => 'paid');
     const worker = house.worker({ tools });
     const { batch, ids } = await untilAsked(
@@ -374,7 +374,7 @@ describe('a call that needs an approval', () => {
     await audited();
   });
 
-  test('of a batch that is cancelled never happens; the run ends, and its conversation stays usable', async () => {
+  test('of a cancelled batch is never made; the run ends, and its conversation stays usable', async () => {
     const tools = answering();
     const worker = house.worker({ tools });
     const { batch, ids } = await untilAsked(
@@ -395,8 +395,8 @@ describe('a call that needs an approval', () => {
   });
 });
 
-describe('answers that are not complete by the deadline', () => {
-  test('have what was approved carried out, and nothing else that waited', async () => {
+describe('incomplete answers at the deadline', () => {
+  test('have the approved calls made, and no other waiting call', async () => {
     const tools = answering();
     const worker = house.worker({ tools });
     const pay = (what: string) => ({ tool: 'pay', args: { what } });
@@ -424,7 +424,7 @@ describe('answers that are not complete by the deadline', () => {
 });
 
 describe('a client tool', () => {
-  test('waits for the results of its calls, which may come one by one, and all go back in one message', async () => {
+  test('waits for its results, which may come one by one, and sends all back in one message', async () => {
     const { provider, sent } = recording(house);
     const worker = house.worker({ provider, tools: answering(() => 'seen') });
     const { batch, ids } = await untilAsked(
@@ -463,7 +463,7 @@ describe('a client tool', () => {
     await audited();
   });
 
-  test('is not called with a number that would reach the caller as another', async () => {
+  test('is not called with a number that the caller would read as another', async () => {
     const { provider, sent } = recording(house);
     const ask = (id: number | string) => ({ tool: 'ask_user', args: { question: 'Who?', id } });
     const { ids } = await untilAsked(
@@ -477,7 +477,7 @@ describe('a client tool', () => {
     await audited();
   });
 
-  test('is answered for what it awaits, or nothing is taken', async () => {
+  test('accepts exactly the awaited answers, or rejects all', async () => {
     const worker = house.worker();
     const { batch, ids } = await untilAsked(
       {
@@ -507,7 +507,7 @@ describe('a client tool', () => {
     expect(unknown.status).toBe(404);
   });
 
-  test('answered twice at once is answered once', async () => {
+  test('accepts one of two concurrent answers', async () => {
     const worker = house.worker();
     const { batch, ids } = await untilAsked(
       { input: script({ tool: 'ask_user' }, { text: 'Thanks.' }), client_tools: [ASK] },

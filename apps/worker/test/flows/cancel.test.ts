@@ -32,12 +32,12 @@ afterEach(() => {
   return house.close();
 });
 
-/** A batch of runs that end with their first answer. */
+/** Submits a batch of runs that end with their first answer. */
 function submitTexts(count: number, text: string): Promise<SubmittedBatch> {
   return house.submit(Array.from({ length: count }, (_, index) => ({ input: `${text} ${index}` })));
 }
 
-/** Sends what is ready, and gets no answer. */
+/** Sends ready requests without getting an answer. */
 async function sentInDoubt(worker: FlowDeps): Promise<void> {
   await composeProviderBatch(worker);
   expect(await submitProviderBatch(worker)).toMatchObject({ outcome: 'unknown' });
@@ -56,13 +56,13 @@ const ACTING: ToolPort = {
     ),
 };
 
-/** The provider ends a batch a moment after it took it. */
+/** Polls until the provider has ended the batch, a moment after it took it. */
 async function pollUntilEnded(worker: FlowDeps): Promise<void> {
   do await pollProviderBatches(worker);
   while ((await house.rows(`select 1 from provider_batch where state = 'ended'`)).length === 0);
 }
 
-/** How a batch of three runs gets to a stage; each goes on from the one before. */
+/** Steps that bring a batch of three runs to a stage, each after the one before. */
 const WAYS: readonly (readonly [string, (worker: FlowDeps) => Promise<unknown>])[] = [
   ['ready', () => Promise.resolve()],
   ['building', composeProviderBatch],
@@ -89,7 +89,7 @@ async function stateOf(batch: SubmittedBatch): Promise<string | undefined> {
   return row?.state;
 }
 
-/** What the provider billed, and what the books say that was paid for. */
+/** Reads the cost billed by the provider, and the cost booked. */
 async function money(): Promise<{ billed: number; booked: number; requests: number; twice: number }> {
   const { totals, repeated } = house.simulator.control.ledger();
   const [row] = await house.rows<{ usd: number }>('select sum(cost_nanousd)::float8 / 1e9 as usd from step');
@@ -108,7 +108,7 @@ test.each([
   ['ended', 3],
   ['acting', 3],
 ])(
-  'a batch cancelled while its runs are %s: every run ends cancelled and what was paid is kept',
+  'a batch cancelled while its runs are %s: every run ends cancelled and paid answers are kept',
   async (stage, answers) => {
     if (stage === 'submitted')
       house.simulator.control.addRule({ op: 'create', action: { type: 'neverEnds' } });
@@ -130,7 +130,7 @@ test.each([
     expect(await house.rows('select sum(cancelled)::int as cancelled from batch_tally')).toEqual([
       { cancelled: 3 },
     ]);
-    // Nothing is left that anybody would act on.
+    // No due work is left.
     expect(await house.rows('select 1 from run_chunk')).toEqual([]);
     expect(
       await house.rows(
@@ -141,7 +141,7 @@ test.each([
   },
 );
 
-test('a batch at the provider is cancelled there, and what had been begun is paid, booked and kept', async () => {
+test('a batch at the provider is cancelled there, and started requests are paid, booked and kept', async () => {
   const { control } = house.simulator;
   control.addRule({ op: 'create', action: { type: 'latency', ms: 3_600_000 } });
   control.configure({ cancel: { delay_ms: 0, in_work: 0.5, started_succeed: 1 } });
@@ -163,7 +163,7 @@ test('a batch at the provider is cancelled there, and what had been begun is pai
   expect(kept).toHaveLength(requests);
 });
 
-/** Two provider batches of one batch that is to be cancelled. */
+/** Creates two provider batches of one batch that is about to be cancelled. */
 async function cancelledInTwo(): Promise<void> {
   const { control } = house.simulator;
   control.addRule({ op: 'create', action: { type: 'neverEnds' } });
@@ -177,7 +177,7 @@ async function cancelledInTwo(): Promise<void> {
 const holdersOf = (table: string): Promise<unknown> =>
   house.rows(`select lease_owner from ${table} where lease_owner is not null`);
 
-test('what is being cancelled at the provider stays held for as long as that takes', async () => {
+test('a provider batch keeps its lease while it is being cancelled upstream', async () => {
   await cancelledInTwo();
   const real = house.worker().provider;
   const lease_duration_ms = 30_000;
@@ -193,7 +193,7 @@ test('what is being cancelled at the provider stays held for as long as that tak
         )[0]!.until;
       const claimed = await until();
       await vi.advanceTimersByTimeAsync(lease_duration_ms / 3);
-      // By as much as the interval the clock would go on whenever it asks again.
+      // Each further look would advance the clock by an interval.
       await expect.poll(until, { interval: 0 }).not.toEqual(claimed);
       return real.cancelBatch(id);
     },
@@ -203,7 +203,7 @@ test('what is being cancelled at the provider stays held for as long as that tak
   });
 });
 
-test('a provider batch that somebody takes over while it is being cancelled holds up no other', async () => {
+test('a provider batch taken over while it is being cancelled blocks no other', async () => {
   await cancelledInTwo();
   const real = house.worker().provider;
   let asked = 0;
@@ -226,7 +226,7 @@ test('a provider batch that somebody takes over while it is being cancelled hold
   ]);
 });
 
-test('a cancel or an end that fails gives back what it has claimed', async () => {
+test('a failed cancel or finish releases its claims', async () => {
   await cancelledInTwo();
   const provider: ProviderPort = {
     ...house.worker().provider,
@@ -242,7 +242,7 @@ test('a cancel or an end that fails gives back what it has claimed', async () =>
   expect(await holdersOf('batch')).toEqual([]);
 });
 
-test('a provider that ignores the cancel changes nothing but the time', async () => {
+test('a provider that ignores the cancel only delays the end', async () => {
   house.simulator.control.configure({ latency: 'fixed:300' });
   house.simulator.control.addRule({ op: 'cancel', action: { type: 'cancelIgnored' } });
   const batch = await submitWork();
@@ -254,17 +254,17 @@ test('a provider that ignores the cancel changes nothing but the time', async ()
   expect((await money()).requests).toBe(3);
 });
 
-/** A look of the cancel flow, whenever the next one is due. */
+/** Runs the cancel flow at its next due time. */
 async function look(worker: FlowDeps): Promise<FlowReport> {
   await house.rows('update batch set next_due_at = app_now() where next_due_at > app_now()');
   return cancelBatch(worker);
 }
 
-/** Nobody has decided anything before the cancel that is not committed yet. */
+/** Waits until no decision from before the cancel can still be committed. */
 const settle = (): Promise<unknown> =>
   house.rows(`update batch set cancel_requested_at = cancel_requested_at - interval '1 minute'`);
 
-test('a batch of which all is asked for is looked at once a minute, when what was decided before the cancel is in', async () => {
+test('a batch whose cancels are all sent is looked at once a minute, after earlier decisions are committed', async () => {
   house.simulator.control.addRule({ op: 'create', action: { type: 'neverEnds' } });
   house.simulator.control.addRule({ op: 'cancel', action: { type: 'cancelIgnored' } });
   const batch = await submitWork();
@@ -281,7 +281,7 @@ test('a batch of which all is asked for is looked at once a minute, when what wa
   expect(row!.seconds).toBeGreaterThan(50);
 });
 
-test('a batch of which something may come back unsent is looked at every five seconds, until its runs are cancelled', async () => {
+test('a batch whose requests may come back unsent is looked at every five seconds, until its runs are cancelled', async () => {
   house.simulator.control.addRule({ op: 'create', match: { nth: 1 }, action: { type: 'dropBefore' } });
   const batch = await submitWork();
   const worker = house.worker();
@@ -301,7 +301,7 @@ test('a batch of which something may come back unsent is looked at every five se
   expect(await look(worker)).toMatchObject({ cancelled: 3, state: 'cancelled' });
 });
 
-test('a batch that the provider did not cancel when it was asked is asked for again in five seconds', async () => {
+test('a batch that the provider did not cancel on request is cancelled again after five seconds', async () => {
   house.simulator.control.addRule({ op: 'create', action: { type: 'neverEnds' } });
   const batch = await submitWork();
   const worker = house.worker();
@@ -316,7 +316,7 @@ test('a batch that the provider did not cancel when it was asked is asked for ag
   expect(await look(worker)).toMatchObject({ upstream: 1, again_in_ms: 5_000 });
 });
 
-test('a cancel that the provider refuses, because the batch has just ended, takes the answers in', async () => {
+test('if the provider refuses a cancel because the batch has just ended, its answers are ingested', async () => {
   const batch = await submitWork();
   const worker = house.worker({ tools: ACTING });
   await bringTo('submitted', worker);
@@ -342,7 +342,7 @@ test('a batch that the provider loses while it is being cancelled is given up, a
   expect(await stateOf(batch)).toBe('cancelled');
 });
 
-test('a create in doubt is cleared up before its batch ends as cancelled: what the provider did is paid once and booked', async () => {
+test('a create in doubt is resolved before its batch ends as cancelled: provider work is paid once and booked', async () => {
   house.simulator.control.addRule({ op: 'create', match: { nth: 1 }, action: { type: 'commitThenDrop' } });
   const batch = await submitWork();
   const worker = house.worker({ tools: ACTING });
@@ -355,7 +355,7 @@ test('a create in doubt is cleared up before its batch ends as cancelled: what t
   expect({ requests, twice, booked }).toEqual({ requests: 3, twice: 0, booked: billed });
 });
 
-test('what may hold the requests of another batch, because both were in doubt and of one size, is not cancelled at the provider', async () => {
+test('a batch that may hold the requests of another, both in doubt and of equal size, is not cancelled upstream', async () => {
   const { control } = house.simulator;
   control.configure({ latency: 'fixed:10000000' });
   control.addRule({ op: 'create', match: { nth: [1, 2] }, action: { type: 'commitThenDrop' } });
@@ -364,7 +364,7 @@ test('what may hold the requests of another batch, because both were in doubt an
   await sentInDoubt(worker);
   const other = await submitTexts(3, 'go on');
   await sentInDoubt(worker);
-  // The later one looks first, and takes the earlier one's.
+  // The later batch searches first, and takes the earlier one's.
   await house.rows(`update provider_batch set next_due_at = app_now() - interval '1 minute' where id =
                       (select id from provider_batch order by submit_started_at desc limit 1)`);
   for (let search = 0; search < 2; search++)
@@ -386,9 +386,9 @@ test('what may hold the requests of another batch, because both were in doubt an
 });
 
 test.each([
-  ['is cancelled at the provider where nobody else makes batches', true, 1],
-  ['is left alone where others do', false, 0],
-])('what was found by its looks alone, with none like it, %s', async (_what, workspace_is_ours, upstream) => {
+  ['is cancelled at the provider where only Nightshift creates batches', true, 1],
+  ['is left alone where others create batches too', false, 0],
+])('an adopted batch without a twin %s', async (_what, workspace_is_ours, upstream) => {
   house.simulator.control.configure({ latency: 'fixed:10000000' });
   house.simulator.control.addRule({ op: 'create', match: { nth: 1 }, action: { type: 'commitThenDrop' } });
   const worker = house.worker({ settings: { workspace_is_ours } });
@@ -399,7 +399,7 @@ test.each([
   expect(await cancelBatch(worker)).toMatchObject({ upstream });
 });
 
-test('what was found by its looks is cancelled at the provider where whatever it may hold is being cancelled', async () => {
+test('an adopted batch is cancelled at the provider if all its possible owners are being cancelled', async () => {
   const { control } = house.simulator;
   control.configure({ cancel: { delay_ms: 0, in_work: 0 } });
   control.addRule({
@@ -421,7 +421,7 @@ test('what was found by its looks is cancelled at the provider where whatever it
   expect(await money()).toEqual({ requests: 0, twice: 0, billed: 0, booked: 0 });
 });
 
-test('a create in doubt that never arrived is not sent again for a batch that is being cancelled', async () => {
+test('a create in doubt that never arrived is not sent again for a batch being cancelled', async () => {
   house.simulator.control.addRule({ op: 'create', match: { nth: 1 }, action: { type: 'dropBefore' } });
   const batch = await submitWork();
   const worker = house.worker({ tools: ACTING });
@@ -446,7 +446,7 @@ test('a provider batch shared with another batch is not cancelled there, and the
   expect(house.simulator.control.batches()[0]?.cancel_initiated_at_ms).toBeNull();
 });
 
-test('runs that share a batch in the making with a cancelled one go without it', async () => {
+test('runs that share an unsent provider batch with a cancelled batch go on without it', async () => {
   const cancelled = await submitWork();
   const other = await house.submit([{ input: 'stay' }]);
   const worker = house.worker({ tools: ACTING });
@@ -458,7 +458,7 @@ test('runs that share a batch in the making with a cancelled one go without it',
   expect((await money()).requests).toBe(1);
 });
 
-test('what waits to be sent again is given up at once, however long the provider wishes to be left alone', async () => {
+test('a batch waiting for a retry is given up at once, regardless of a long retry-after', async () => {
   const { control } = house.simulator;
   control.addRule({
     op: 'create',
@@ -474,7 +474,7 @@ test('what waits to be sent again is given up at once, however long the provider
   expect(await stateOf(batch)).toBe('cancelled');
 });
 
-test('a refusal that comes after the cancel puts nothing off', async () => {
+test('a refusal that comes after the cancel postpones nothing', async () => {
   const { control } = house.simulator;
   control.addRule({
     op: 'create',
@@ -490,7 +490,7 @@ test('a refusal that comes after the cancel puts nothing off', async () => {
   expect(await house.rows('select 1 from provider_batch where next_due_at <= app_now()')).toHaveLength(1);
 });
 
-test('a cancel that comes as a body is about to leave is not overtaken by it', async () => {
+test('a cancel just before a send is not overtaken by it', async () => {
   const batch = await submitTexts(3, 'never sent');
   const worker = house.worker();
   const { leases } = worker;
@@ -511,7 +511,7 @@ test('a cancel that comes as a body is about to leave is not overtaken by it', a
 });
 
 test.each(['ready', 'submitted', 'acting'])(
-  'a run of another batch that waits for the conversation starts when the one that is %s was cancelled',
+  'a run of another batch that waits for the conversation starts when the run that is %s was cancelled',
   async (stage) => {
     if (stage === 'submitted') {
       house.simulator.control.addRule({ op: 'create', match: { nth: 1 }, action: { type: 'neverEnds' } });
@@ -531,7 +531,7 @@ test.each(['ready', 'submitted', 'acting'])(
   },
 );
 
-test('a run that waits and is cancelled itself leaves the conversation to the next', async () => {
+test('a waiting run that is cancelled itself leaves the conversation to the next', async () => {
   const worker = house.worker({ tools: ACTING });
   const first = await house.submit([{ input: 'one' }]);
   const agent_id = first.agent_ids[0]!;
@@ -551,7 +551,7 @@ test('a run that waits and is cancelled itself leaves the conversation to the ne
   expect(said.map((message) => message.content[0]?.text)).toEqual(['one', 'three']);
 });
 
-test('a cancel that comes when all is done changes nothing', async () => {
+test('a cancel after the end changes nothing', async () => {
   const batch = await submitWork();
   const worker = house.worker({ tools: ACTING });
   await house.drive(worker);

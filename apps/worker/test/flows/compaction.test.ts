@@ -23,7 +23,7 @@ interface SentRequest {
   readonly messages: readonly { readonly role: string; readonly content: unknown }[];
 }
 
-/** The provider, and every request that it was sent, in order. */
+/** A provider that records every request in order. */
 function recording(): { provider: ProviderPort; sent: SentRequest[] } {
   const real = anthropicProvider({ apiKey: 'test-key', baseURL: house.simulator.apiUrl });
   const sent: SentRequest[] = [];
@@ -43,7 +43,7 @@ function recording(): { provider: ProviderPort; sent: SentRequest[] } {
 const isSummaryRequest = (request: SentRequest): boolean =>
   JSON.stringify(request.messages).includes('<transcript>');
 
-/** What the simulated model writes when it is asked for a summary. */
+/** Sets the simulated model's summary. */
 function summariseAs(text: string): void {
   house.simulator.control.addRule({
     op: 'request',
@@ -55,14 +55,14 @@ function summariseAs(text: string): void {
 const append = (content: string): string => call('core_memory_append', { label: 'notes', content });
 const filler = (name: string): string => `${name}: ${'x'.repeat(1_000)}`;
 
-/** A run that writes three notes of a thousand characters each: too much for its window after the second. */
+/** A run that writes three notes of a thousand characters each: its window overflows after the second. */
 const THREE_NOTES: SubmittedRun = {
   input: [filler('one'), filler('two'), filler('three')].map(append).join('\n'),
   blocks: { notes: '' },
   tools: ['core_memory_append'],
   agent: { context_window_limit: 4_400 },
 };
-/** What a summary says of the work: the simulated model goes on behind the step that is still shown. */
+/** A summary after which the simulated model goes on behind the step that is still shown. */
 const STILL_OPEN = `Ann's first notes are written.\n${append('two')}\n${append('three')}`;
 
 const stepsOf = (runId: string | undefined) =>
@@ -89,7 +89,7 @@ async function money(): Promise<{ billed: number; booked: number; tallied: numbe
 }
 
 describe('a conversation that outgrows its window', () => {
-  test('is summarised by a step of its own in the middle of a run, which then goes on', async () => {
+  test('is summarised by a separate step within a run, which then goes on', async () => {
     summariseAs(STILL_OPEN);
     const { provider, sent } = recording();
     const batch = await house.submit([THREE_NOTES]);
@@ -100,7 +100,7 @@ describe('a conversation that outgrows its window', () => {
     expect(steps.map(({ is_summary }) => is_summary)).toEqual([false, false, true, false, false]);
     const at = sent.findIndex(isSummaryRequest);
     expect(sent.filter(isSummaryRequest)).toHaveLength(1);
-    // Neither tools nor memory, and the notes in the transcript.
+    // Neither tools nor memory; the transcript contains the notes.
     expect(sent[at]?.tools).toBeUndefined();
     expect(JSON.stringify(sent[at]?.system)).not.toContain('memory_blocks');
     expect(JSON.stringify(sent[at]?.messages)).toContain('one: xxx');
@@ -111,13 +111,13 @@ describe('a conversation that outgrows its window', () => {
     expect(first?.role).toBe('user');
     expect(JSON.stringify(first)).toContain(`${made?.hidden} earlier messages are no longer shown`);
     expect(JSON.stringify(first)).toContain("Ann's first notes are written.");
-    // The step that is still shown, whole: a call and its result.
+    // The complete step that is still shown: a call and its result.
     expect(rest.map(({ role }) => role)).toEqual(['assistant', 'user']);
     expect(JSON.stringify(rest)).not.toContain(filler('three'));
     expect(JSON.stringify(sent[at + 1]?.system)).toContain('one: xxx');
   });
 
-  test('the summary has a place of its own: no block and no message holds it', async () => {
+  test('the summary is stored separately: no block and no message holds it', async () => {
     summariseAs(STILL_OPEN);
     const batch = await house.submit([THREE_NOTES]);
     await house.drive(house.worker());
@@ -125,14 +125,14 @@ describe('a conversation that outgrows its window', () => {
     expect(blocks.at(-1)?.value).toBe(`\n${filler('one')}\n${filler('two')}\nthree`);
     expect(await house.rows(`select 1 from block_revision where value like '%first notes%'`)).toEqual([]);
     expect(await house.rows(`select 1 from message where content::text like '%first notes%'`)).toEqual([]);
-    // The messages are all kept, in order and as they were.
+    // All messages are kept, unchanged and in order.
     const kept = await house.rows('select role from message where run_id = $1 and shown', [batch.run_ids[0]]);
     expect(kept.map((row) => (row as { role: string }).role)).toEqual([
       ...['user', 'assistant', 'user', 'assistant', 'user', 'assistant', 'user', 'assistant'],
     ]);
   });
 
-  test('the summary counts towards no max_steps, and towards all usage', async () => {
+  test('the summary does not count towards max_steps, but towards total usage', async () => {
     summariseAs(STILL_OPEN);
     const batch = await house.submit([{ ...THREE_NOTES, max_steps: 4 }]);
     await house.drive(house.worker());
@@ -144,7 +144,7 @@ describe('a conversation that outgrows its window', () => {
     expect([booked, tallied]).toEqual([billed, billed]);
   });
 
-  test('beyond the static buffer is summarised between runs, and each summary goes on from the last', async () => {
+  test('beyond the static buffer is summarised between runs, and each summary builds on the last', async () => {
     summariseAs('All was said.');
     const { provider, sent } = recording();
     const worker = house.worker({ provider });
@@ -180,7 +180,7 @@ describe('the request for a summary', () => {
   test.each([
     ['anthropic/claude-sonnet-4-6', 2_048],
     ['anthropic/claude-opus-5-5', 10_240],
-  ])('to %s may write %i tokens, however short the answers of its agent are', async (model, tokens) => {
+  ])('to %s may write %i tokens, even if the answers of its agent are short', async (model, tokens) => {
     summariseAs(STILL_OPEN);
     const { provider, sent } = recording();
     const batch = await house.submit([short({ model })]);
@@ -191,7 +191,7 @@ describe('the request for a summary', () => {
     expect(new Set(of(false).map(({ max_tokens }) => max_tokens))).toEqual(new Set([100]));
   });
 
-  test('is sent again with twice the tokens where its answer was cut off, and nothing is hidden by half of one', async () => {
+  test('is sent again with twice the tokens after a cut answer, and half a summary hides nothing', async () => {
     const asking = { op: 'request', match: { contains: '<transcript>' } } as const;
     const control = house.simulator.control;
     control.addRule({
@@ -210,7 +210,7 @@ describe('the request for a summary', () => {
     expect(booked).toBe(billed);
   });
 
-  test('is covered by what its step has reserved, and its run ends where a cap leaves no room for it', async () => {
+  test('is covered by the reservation of its step, and its run ends if a cap leaves no room for it', async () => {
     summariseAs(STILL_OPEN);
     const cap = (output_tokens: number) => ({ cap: { cost_nanousd: 10_000_000_000, output_tokens } });
     const reserved: unknown[] = [];
@@ -237,7 +237,7 @@ describe('the request for a summary', () => {
     expect(reserved).toEqual([{ reserved_output_tokens: 2_048, max_tokens_fitted: 2_048 }]);
   });
 
-  test('holds no conversation while it waits for the budget of its batch', async () => {
+  test('does not hold the conversation while it waits for the budget of its batch', async () => {
     summariseAs(STILL_OPEN);
     const batch = await house.submit([short()], { cap: { cost_nanousd: null, output_tokens: 1_000_000 } });
     const { pool } = house.database;
@@ -274,7 +274,7 @@ describe('the request for a summary', () => {
     expect(await summaries()).toMatchObject([{ summary: STILL_OPEN }]);
   });
 
-  test('takes what the cap of its run leaves, where that is enough for one', async () => {
+  test('takes the rest of its run’s cap if that is enough', async () => {
     summariseAs(STILL_OPEN);
     const { provider, sent } = recording();
     const cap = { cost_nanousd: 10_000_000_000, output_tokens: 6_000 };
@@ -287,7 +287,7 @@ describe('the request for a summary', () => {
   });
 });
 
-describe('whatever is killed around a summary', () => {
+describe('a crash around a summary', () => {
   const points: readonly HookPoint[] = [
     'submit.after_fit',
     'submit.after_encode',
@@ -296,7 +296,7 @@ describe('whatever is killed around a summary', () => {
     'ingest.before_commit',
     'ingest.after_commit',
   ];
-  test.each(points)('at %s, it is applied once, and nothing is paid twice', async (point) => {
+  test.each(points)('at %s: it is applied once, and nothing is paid twice', async (point) => {
     summariseAs(STILL_OPEN);
     let armed = true;
     const dying = house.worker({
@@ -304,7 +304,7 @@ describe('whatever is killed around a summary', () => {
         const [open] = await house.rows('select 1 from step where is_summary');
         if (!armed || reached !== point || (open === undefined && point !== 'submit.after_fit')) return;
         armed = false;
-        // As a broken connection is: whoever sees it stops.
+        // Like a broken connection, which stops its caller.
         throw Object.assign(new Error('killed'), { code: '57P01' });
       },
     });
@@ -323,7 +323,7 @@ describe('whatever is killed around a summary', () => {
 });
 
 describe('a run that cannot fit its window', () => {
-  test('ends alone with context_overflow before anything is paid, and later runs do not show its input', async () => {
+  test('ends alone with context_overflow before any payment, and later runs do not show its input', async () => {
     const { provider, sent } = recording();
     const worker = house.worker({ provider });
     const agent = { context_window_limit: 4_000 };
@@ -351,7 +351,7 @@ describe('a run that cannot fit its window', () => {
   });
 
   test.each([null, { cost_nanousd: 10_000_000_000, output_tokens: null }])(
-    'or whose messages cannot be looked at ends alone, as poison, whatever the cap of its batch: %j',
+    'or whose messages cannot be read ends alone as poison, whatever the cap of its batch: %j',
     async (cap) => {
       const agent = { context_window_limit: 4_000 };
       const batch = await house.submit(
@@ -375,7 +375,7 @@ describe('a run that cannot fit its window', () => {
     },
   );
 
-  test('of many, each ends alone, in a few transactions', async () => {
+  test('of many ends alone, all in a few transactions', async () => {
     const agent = { context_window_limit: 4_000 };
     const batch = await house.submit(
       Array.from({ length: 60 }, (_, index) => ({
@@ -390,7 +390,7 @@ describe('a run that cannot fit its window', () => {
     );
   });
 
-  test('because the model gives no summary ends as context_overflow after a few tries', async () => {
+  test('because the model gives no summary ends as context_overflow after a few attempts', async () => {
     house.simulator.control.addRule({
       op: 'request',
       match: { contains: '<transcript>' },
@@ -406,7 +406,7 @@ describe('a run that cannot fit its window', () => {
   });
 });
 
-describe('a prompt that the provider finds too long, although the window of its agent has room', () => {
+describe('a prompt too long for the provider, although the window of its agent has room', () => {
   // The simulated model takes 200,000 tokens of four bytes.
   const agent = { context_window_limit: 1_000_000 };
   const letter = (name: string, chars: number): string => `${name} ⟦sim:fixed⟧ ${'x'.repeat(chars)}`;
@@ -416,7 +416,7 @@ describe('a prompt that the provider finds too long, although the window of its 
       [runId],
     );
 
-  test('is tried again after a summary of what was said before, and then fits', async () => {
+  test('is retried after a summary of earlier messages, and then fits', async () => {
     summariseAs('The first letter was long.');
     const { provider, sent } = recording();
     const worker = house.worker({ provider });
@@ -439,7 +439,7 @@ describe('a prompt that the provider finds too long, although the window of its 
     expect({ booked, twice }).toEqual({ booked: billed, twice: 0 });
   });
 
-  test('ends as context_overflow when it does not fit after one summary either', async () => {
+  test('ends as context_overflow if it does not fit after one summary', async () => {
     summariseAs('Something was said.');
     const { provider, sent } = recording();
     const worker = house.worker({ provider });
@@ -466,7 +466,7 @@ describe('a prompt that the provider finds too long, although the window of its 
     expect(await house.runsOf(next.id)).toMatchObject([{ state: 'completed' }]);
   });
 
-  test('is summarised where an answer has filled the window, and later requests do not show that answer', async () => {
+  test('is summarised if an answer has filled the window, and later requests do not show that answer', async () => {
     summariseAs('The first letter was long.');
     house.simulator.control.addRule({
       op: 'request',
@@ -503,7 +503,7 @@ describe('a prompt that the provider finds too long, although the window of its 
     expect({ booked, twice }).toEqual({ booked: billed, twice: 0 });
   });
 
-  test('is summarised with twice the tokens of a summary that was cut off, though its own answer was cut off before', async () => {
+  test('is summarised with twice the tokens after a cut summary, even if its own answer was cut before', async () => {
     const { control } = house.simulator;
     const once = (contains: string, script: string): unknown =>
       control.addRule({
@@ -536,7 +536,7 @@ describe('a prompt that the provider finds too long, although the window of its 
     expect(booked).toBe(billed);
   });
 
-  test('is summarised once, whenever its worker dies on the way', async () => {
+  test('is summarised once if its worker crashes at any point', async () => {
     for (const point of ['submit.after_fit', 'submit.after_write_ahead', 'submit.after_post'] as const) {
       summariseAs(`The first letter was long, said ${point}.`);
       const { provider, sent } = recording();
@@ -564,7 +564,7 @@ describe('a prompt that the provider finds too long, although the window of its 
   });
 });
 
-test('where the window leaves no more, a shorter answer is asked for', async () => {
+test('if the window is nearly full, a shorter answer is requested', async () => {
   const { provider, sent } = recording();
   const model_settings = { max_output_tokens: 3_000, parallel_tool_calls: true, extra: {} };
   await house.submit([
@@ -582,7 +582,7 @@ test('where the window leaves no more, a shorter answer is asked for', async () 
   ]);
 });
 
-test('the estimate is trued up by what answers say of their prompts', async () => {
+test('the estimate is calibrated by the usage of answers', async () => {
   const { provider, sent } = recording();
   const worker = house.worker({ provider });
   const run = { input: `${'z'.repeat(15_000)} ⟦sim:fixed⟧`, agent: { context_window_limit: 5_600 } };
@@ -591,7 +591,7 @@ test('the estimate is trued up by what answers say of their prompts', async () =
   expect(await house.runsOf(first.id)).toMatchObject([{ stop_reason: 'context_overflow' }]);
   expect(await house.rows('select 1 from token_calibration')).toEqual([]);
 
-  // The simulated tokenizer makes four bytes a token; before any answer, three are assumed.
+  // The simulated tokenizer counts four bytes a token; before any answer, three are assumed.
   await house.submit([{ input: `${'z'.repeat(12_000)} ⟦sim:fixed⟧` }]);
   await house.drive(worker);
   const [learnt] = await house.rows<{ model: string; bytes_per_token: number; samples: number }>(
@@ -607,8 +607,8 @@ test('the estimate is trued up by what answers say of their prompts', async () =
   expect(sent).toHaveLength(2);
 });
 
-describe('what is cleared stays cleared', () => {
-  test('an agent that clears its buffer keeps it between the steps of a run, and clears the summary with it', async () => {
+describe('cleared messages stay cleared', () => {
+  test('an agent that clears its buffer keeps it between the steps of a run, and clears it with its summary', async () => {
     summariseAs(STILL_OPEN);
     const { provider, sent } = recording();
     const worker = house.worker({ provider });
@@ -624,7 +624,7 @@ describe('what is cleared stays cleared', () => {
     expect(await house.rows('select summary_to_seq from conversation')).toEqual([{ summary_to_seq: null }]);
   });
 
-  test('a reset takes the summary away', async () => {
+  test('a reset removes the summary', async () => {
     summariseAs(STILL_OPEN);
     const { provider, sent } = recording();
     const worker = house.worker({ provider });
@@ -637,7 +637,7 @@ describe('what is cleared stays cleared', () => {
     expect(sent.at(-1)?.messages).toHaveLength(1);
   });
 
-  test('a summary of a cancelled run was paid, so the next run goes on from it', async () => {
+  test('a summary of a cancelled run was paid, so the next run uses it', async () => {
     summariseAs(STILL_OPEN);
     const { provider, sent } = recording();
     let cancelled = false;

@@ -10,7 +10,7 @@ beforeEach(async () => {
 });
 afterEach(() => house.close());
 
-/** A batch of one run: a chunk of its own. */
+/** Submits a batch of one run, which is a chunk of its own. */
 async function submitOne(text: string): Promise<void> {
   await house.submit([{ input: text }]);
 }
@@ -25,7 +25,7 @@ async function expectNoRest(
   expect(report).not.toHaveProperty('rest_ms');
 }
 
-test('who has taken all that is due looks again when something else falls due, not at once', async () => {
+test('after all due runs are taken, the next look is when another run falls due', async () => {
   const worker = house.worker();
   await submitOne('later');
   await house.rows(`update run_chunk set next_due_at = app_now() + interval '1 minute'`);
@@ -36,14 +36,14 @@ test('who has taken all that is due looks again when something else falls due, n
   expect(report.again_in_ms).toBeLessThanOrEqual(60_000);
 });
 
-test('who has filled a provider batch looks for more at once', async () => {
+test('after a full provider batch, the next look is at once', async () => {
   const worker = house.worker({ settings: { requests_max: 1 } });
   for (const text of ['one', 'other']) await submitOne(text);
   await expectNoRest(worker, { requests: 1 });
   expect(await composeProviderBatch(worker)).toMatchObject({ worked: true, requests: 1 });
 });
 
-test('who has taken what others left looks for the rest in a while', async () => {
+test('after a look that left runs of other workers, the next look is later', async () => {
   const worker = house.worker();
   await submitOne('held');
   await inTransaction(worker.db, async (trx) => {
@@ -58,7 +58,7 @@ test('who has taken what others left looks for the rest in a while', async () =>
   });
 });
 
-test('runs that may not be sent hold nobody up: behind a full backlog of them is looked at once', async () => {
+test('a full backlog of runs that may not be sent does not delay the runs behind it', async () => {
   const worker = house.worker({ settings: { requests_max: 1 } });
   await submitOne('paused');
   await house.rows(`update batch set state = 'paused', state_reason = 'requested'`);
@@ -67,7 +67,7 @@ test('runs that may not be sent hold nobody up: behind a full backlog of them is
   expect(await composeProviderBatch(worker)).toMatchObject({ worked: true, requests: 1 });
 });
 
-test('what another worker is sealing is looked for again in a while, not at once', async () => {
+test('runs that another worker is sealing are looked for later, not at once', async () => {
   const worker = house.worker();
   await submitOne('held');
   await inTransaction(worker.db, async (trx) => {

@@ -21,10 +21,7 @@ interface Revision {
   readonly resolution: string | null;
 }
 
-/**
- * A thousand agents that share one block, each told to make one call on what its request shows; and what the block says
- * once all that was taken back.
- */
+/** Runs a thousand agents that share one block, with one call each by their request; returns the block's final text. */
 async function runFleet(
   policy: string,
   callOf: (name: string) => string,
@@ -57,7 +54,7 @@ async function runFleet(
   return { revisions, restored: head?.value };
 }
 
-/** How many calls there were of each outcome. */
+/** Counts the calls by outcome. */
 async function outcomes(): Promise<Record<string, number>> {
   const rows = await house.rows<{ state: string; count: number }>(
     'select state, count(*)::int as count from tool_call group by state',
@@ -70,7 +67,7 @@ const append = (name: string) => call('core_memory_append', { label: 'board', co
 const rewrite = (name: string) =>
   call('memory_rethink', { label: 'board', new_memory: `written by ${name}` });
 
-test('under merge, a thousand runs that add to one block lose no line', async () => {
+test('under merge, a thousand runs that append to a shared block lose no line', async () => {
   const { revisions, restored } = await runFleet('merge', append);
   expect(await outcomes()).toEqual({ succeeded: RUNS });
   const lines = revisions.at(-1)?.value.split('\n') ?? [];
@@ -87,7 +84,7 @@ test('under merge, a thousand runs that each rewrite their own line lose none', 
     'merge',
     (name) => {
       const line = `${name.slice('agent '.length)}: `;
-      // The line break before it tells line 1 from line 11.
+      // The line break distinguishes line 1 from line 11.
       const [old_string, new_string] = [`\n${line}old`, `\n${line}new`];
       return call('memory_replace', { label: 'board', old_string, new_string });
     },
@@ -98,7 +95,7 @@ test('under merge, a thousand runs that each rewrite their own line lose none', 
   expect(restored).toBe(`\n${lines.join('\n')}`);
 });
 
-test('under reject, what is not written is refused to its agent, and what is written stays', async () => {
+test('under reject, a conflicting write is refused to its agent, and the first write stays', async () => {
   const { revisions, restored } = await runFleet('reject', append);
   const { succeeded = 0, failed = 0 } = await outcomes();
   const lines = revisions.at(-1)?.value.split('\n') ?? [];
@@ -113,7 +110,7 @@ test('under reject, what is not written is refused to its agent, and what is wri
   expect(restored).toBe(FIRST);
 });
 
-test('under last_write, every text that was written over is kept as a revision that says so', async () => {
+test('under last_write, every overwritten text is kept as a revision with that reason', async () => {
   const { revisions, restored } = await runFleet('last_write', rewrite);
   expect(await outcomes()).toEqual({ succeeded: RUNS });
   expect(

@@ -14,7 +14,7 @@ afterEach(async () => {
   await house.close();
 });
 
-/** The provider, and the messages of every request that it was sent, in order. */
+/** A provider that records the messages of every request in order. */
 function recording(): { provider: ProviderPort; sent: string[] } {
   const real = anthropicProvider({ apiKey: 'test-key', baseURL: house.simulator.apiUrl });
   const sent: string[] = [];
@@ -36,12 +36,12 @@ function recording(): { provider: ProviderPort; sent: string[] } {
 const setAgent = (agentId: string | undefined, assignment: string) =>
   house.rows(`update agent set ${assignment} where id = $1`, [agentId]);
 
-describe('a run that fails for what it said', () => {
+describe('a run that fails because of its content', () => {
   test.each([
     ['invalid_request', 'messages.0: is no message'],
     ['context_overflow', 'prompt is too long: 300000 tokens > 200000 maximum'],
   ] as const)(
-    'as %s does not brick its agent: later requests do not show it',
+    'as %s does not block its agent: later requests do not show it',
     async (stop_reason, message) => {
       house.simulator.control.addRule({
         op: 'request',
@@ -53,7 +53,7 @@ describe('a run that fails for what it said', () => {
       const good = await house.submit([{ input: 'the good part ⟦sim:fixed⟧' }]);
       await house.drive(worker);
       const agent_id = good.agent_ids[0]!;
-      // The second waits for the first of them.
+      // The second run waits for the first.
       const bad = await house.submit([
         { input: 'the bad part', agent_id },
         { input: 'the next part ⟦sim:fixed⟧', agent_id },
@@ -66,13 +66,13 @@ describe('a run that fails for what it said', () => {
       expect(sent.at(-1)).toContain('the good part');
       expect(sent.at(-1)).toContain('the next part');
       expect(sent.at(-1)).not.toContain('the bad part');
-      // Kept, for whoever wants to know what went wrong.
+      // Kept, to show the cause of the failure.
       const kept = await house.rows('select shown from message where run_id = $1', [bad.run_ids[0]]);
       expect(kept).toEqual([{ shown: false }]);
     },
   );
 
-  test('takes its calls and their results out of sight with it', async () => {
+  test('hides its calls and results as well', async () => {
     house.simulator.control.addRule({
       op: 'request',
       match: { contains: 'tool_result' },
@@ -99,7 +99,7 @@ describe('a run that fails for what it said', () => {
 });
 
 describe('an agent that clears its message buffer', () => {
-  test('starts every run afresh, also one that waited for the run before', async () => {
+  test('starts every run empty, including a run that waited for the run before', async () => {
     const { provider, sent } = recording();
     const worker = house.worker({ provider });
     const first = await house.submit([{ input: 'the first night ⟦sim:fixed⟧' }]);
@@ -141,7 +141,7 @@ describe('a system message', () => {
   });
 
   test.each(['haiku-4-5', 'sonnet-5', 'opus-5-5'])(
-    'is shown to %s as an alert of the user, wherever it stands, and kept as what it is',
+    'is shown to %s as a user alert at any position, and stored as a system message',
     async (model) => {
       const { provider, sent } = recording();
       const worker = house.worker({ provider });
@@ -177,10 +177,10 @@ describe('a system message', () => {
 });
 
 describe('an exit_loop rule', () => {
-  // The second run starts afresh, so that its script is its own.
+  // The second run starts empty, so it has its own script.
   const EXIT = `message_buffer_autoclear = true, tool_rules = '[{"type":"exit_loop","tool_name":"core_memory_append"}]'`;
 
-  test('ends the run once its tool was called with success, with the result stored', async () => {
+  test('ends the run after its tool succeeded, with the result stored', async () => {
     const worker = house.worker();
     const first = await house.submit([
       { input: '⟦sim:fixed⟧', blocks: { notes: '' }, tools: ['core_memory_append', 'memory_replace'] },

@@ -27,7 +27,7 @@ const DEADLINE = { state: 'failed', stop_reason: 'deadline' };
 const passDeadlines = () => house.rows(`update run set deadline_at = '${PAST}', overdue_from = '${PAST}'`);
 const audited = async () => expect(await auditInvariants(house.database.db)).toEqual([]);
 
-test('a run that waits when its deadline passes ends without a step, a waiting neighbour too, and others go on', async () => {
+test('a waiting run ends at its deadline without a step, as does a waiting neighbour; others go on', async () => {
   const { provider, sent } = recording(house);
   const batch = await house.submit([
     { input: 'too late', deadline: PAST },
@@ -44,7 +44,7 @@ test('a run that waits when its deadline passes ends without a step, a waiting n
   await audited();
 });
 
-test('what is at the provider when the deadline passes is awaited and carried out, and then the run ends', async () => {
+test('a request at the provider at the deadline is awaited and applied, and then the run ends', async () => {
   const tools = answering();
   const batch = await house.submit([
     { input: script({ tool: 'look' }, { text: 'never said' }), tools: ['look'], deadline: FUTURE },
@@ -65,7 +65,7 @@ test('what is at the provider when the deadline passes is awaited and carried ou
   await audited();
 });
 
-test('a run that waits for its caller past its deadline ends with its calls answered, its conversation usable', async () => {
+test('a run that waits for its caller past its deadline ends with its calls answered and a usable conversation', async () => {
   const worker = house.worker({ tools: answering() });
   const batch = await house.submit([
     {
@@ -86,7 +86,7 @@ test('a run that waits for its caller past its deadline ends with its calls answ
   expect(await house.runsOf(next.id)).toMatchObject([{ stop_reason: 'end_turn' }]);
 });
 
-test('where nobody approves in time, nothing of the answer happens: what waited beside the call is not made either', async () => {
+test('without an approval in time no call of the answer is made, nor the calls that waited beside it', async () => {
   const tools = answering();
   const worker = house.worker({ tools });
   const batch = await house.submit([
@@ -122,7 +122,7 @@ test('where nobody approves in time, nothing of the answer happens: what waited 
 });
 
 test.each(['submit.after_claim', 'submit.after_encode'])(
-  'a step that is sealed and not sent by its deadline is never sent: at %s',
+  'a step sealed but not sent at its deadline is never sent: at %s',
   async (when) => {
     const { provider, sent } = recording(house);
     const batch = await house.submit(
@@ -153,7 +153,7 @@ test.each(['submit.after_claim', 'submit.after_encode'])(
   },
 );
 
-test('a step that waits to be sent again ends at its deadline, however long the provider wishes to be left alone', async () => {
+test('a step that waits for a retry ends at its deadline, regardless of a long retry-after', async () => {
   house.simulator.control.addRule({
     op: 'create',
     match: { times: 1 },
@@ -179,7 +179,7 @@ test('a step that waits to be sent again ends at its deadline, however long the 
   await audited();
 });
 
-test('runs whose deadlines pass while a body is encoded do not keep the others back', async () => {
+test('runs whose deadlines pass while a body is encoded do not delay the others', async () => {
   const soon = (ms: number): string => new Date(Date.now() + ms).toISOString();
   const batch = await house.submit([
     ...Array.from({ length: 3 }, (_, index) => ({ input: 'no time', deadline: soon(20_000 + index) })),
@@ -189,7 +189,7 @@ test('runs whose deadlines pass while a body is encoded do not keep the others b
   const worker = house.worker({
     hooks: async (point) => {
       if (point !== 'submit.after_encode') return;
-      // Each time that it is encoded, one of them is too late.
+      // At each encoding, another run is too late.
       await house.rows(
         `update run set deadline_at = '${PAST}', overdue_from = '${PAST}' where id = $1 and ended_at is null`,
         [batch.run_ids[encoded++ % 3]],
@@ -204,7 +204,7 @@ test('runs whose deadlines pass while a body is encoded do not keep the others b
   ]);
 });
 
-test('a part of the sweep that fails keeps no other from its turn, and is told at the end', async () => {
+test('a failed part of the sweep stops no other, and is reported at the end', async () => {
   const { run_ids } = await house.submit([
     { input: 'too late', deadline: PAST },
     { input: 'ended' },

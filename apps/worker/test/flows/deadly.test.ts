@@ -14,7 +14,7 @@ beforeEach(async () => {
 });
 afterEach(() => house.close());
 
-/** Runs of which one is of an agent like no other. */
+/** Submits runs, of which one has a different agent. */
 function submitOneAmong(count: number, place: number): Promise<SubmittedBatch> {
   return house.submit(
     Array.from({ length: count }, (_, index) => ({
@@ -24,13 +24,13 @@ function submitOneAmong(count: number, place: number): Promise<SubmittedBatch> {
   );
 }
 
-/** Results that the provider does not give just now. */
+/** Results that are unavailable for now. */
 const AWAY: ResultsOutcome = { outcome: 'unavailable', status: null, reason: 'away', retry_after_ms: null };
 
-/** How a worker ends: as if the database had cut it off. */
+/** A crash of a worker, as if the database had disconnected it. */
 const DEAD = Object.assign(new Error('dead'), { code: '57P01' });
 
-/** A worker that ends, or fails, wherever it has to do with the definition of this run. */
+/** A worker that crashes, or fails, at any use of this run's definition. */
 async function mortal(runId: string, error: Error = DEAD, worker = house.worker()): Promise<FlowDeps> {
   const [deadly] = await house.rows<{ definition_id: string }>(
     `select definition_id from run where id = $1`,
@@ -47,7 +47,10 @@ async function mortal(runId: string, error: Error = DEAD, worker = house.worker(
   };
 }
 
-/** Tries until the flow has ended once, or `times`; each death leaves the lease to run out. Returns how many died, and the end. */
+/**
+ * Runs the flow until it ends once, or `times` times; each crash leaves the lease to expire. Returns the crashes and the
+ * end.
+ */
 async function dieOf(
   flow: (deps: FlowDeps) => Promise<FlowReport>,
   worker: FlowDeps,
@@ -86,11 +89,11 @@ async function untilEnded(worker: FlowDeps): Promise<void> {
   await house.rows(`update provider_batch set next_due_at = app_now() where state = 'ended'`);
 }
 
-test('a result line that ends worker after worker, three of them alone, is put aside, and all others are applied', async () => {
+test('a line that crashes workers, three of them over it alone, is set aside, and all others are applied', async () => {
   const batch = await submitOneAmong(8, 3);
   await untilEnded(house.worker());
   const { deaths, end } = await dieOf(ingestResults, await mortal(batch.run_ids[3]!));
-  // Three over the whole chunk of fifty, three with it alone.
+  // Three over the whole chunk of fifty, three over it alone.
   expect(deaths).toBe(6);
   const reason = expect.stringMatching(/^line \d: 3 workers crashed while they held it alone/) as string;
   expect(end).toMatchObject({ outcome: 'ingested', quarantined: 1, alarm: true, reason });
@@ -103,7 +106,7 @@ test('a result line that ends worker after worker, three of them alone, is put a
   expect(aside).toEqual([{ named: true, whole: true }]);
 });
 
-test('a line that was put aside ends no worker in a later pass, in which what merely failed is judged', async () => {
+test('a line set aside crashes no worker in a later pass, which decides about other failed lines', async () => {
   const batch = await house.submit(
     Array.from({ length: 8 }, (_, index) => ({
       input: `${index}`,
@@ -115,7 +118,7 @@ test('a line that was put aside ends no worker in a later pass, in which what me
   const worker = await mortal(batch.run_ids[5]!, new TypeError('a fault of ours'), deadly);
   const first = await dieOf(ingestResults, worker);
   expect(first.end).toMatchObject({ outcome: 'again', alarm: true });
-  // It names both: what was put aside, and what is left.
+  // It names both: the line set aside, and the line left.
   expect(first.end?.['reason']).toMatch(
     /3 workers crashed while they held it alone.*; line \d: a fault of ours/,
   );
@@ -127,7 +130,7 @@ test('a line that was put aside ends no worker in a later pass, in which what me
   );
 });
 
-test('a name server that hiccups costs no answer, not even that of a line alone', async () => {
+test('a name server failure costs no answer, not even that of a single line', async () => {
   const batch = await house.submit([{ input: 'paid' }]);
   const worker = house.worker();
   await untilEnded(worker);
@@ -150,7 +153,7 @@ test('a name server that hiccups costs no answer, not even that of a line alone'
   expect((await house.runsOf(batch.id)).map((run) => run.stop_reason)).toEqual(['end_turn']);
 });
 
-test('what was put aside is told although the results break off behind it', async () => {
+test('a line set aside is reported even if the results break off after it', async () => {
   const batch = await submitOneAmong(8, 3);
   await untilEnded(house.worker());
   const worker = await mortal(batch.run_ids[3]!);
@@ -164,18 +167,18 @@ test('what was put aside is told although the results break off behind it', asyn
     },
   };
   const { end } = await dieOf(ingestResults, { ...worker, provider });
-  const reason = expect.stringMatching(/3 workers crashed while they held it alone; .*broke/) as string;
+  const reason = expect.stringMatching(/3 workers crashed while they held it alone; .*result stream broke/) as string;
   expect(end).toMatchObject({ outcome: 'again', alarm: true, reason });
 });
 
-/** Breaks off at its end once a line has been put aside. */
+/** Breaks off at its end once a line has been set aside. */
 async function* brokenOff(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   yield* chunks;
   const aside = await house.rows('select 1 from result_line');
   if (aside.length > 0) throw new ResultsInterrupted('the connection was reset');
 }
 
-test('chunks that are too large for every worker end three of them, however many such chunks there are', async () => {
+test('any number of chunks too large for every worker crash only three workers', async () => {
   const batch = await house.submit(Array.from({ length: 60 }, (_, index) => ({ input: `${index}` })));
   await untilEnded(house.worker());
   const worker = house.worker({ settings: { chunk_lines: 20 } });
@@ -193,7 +196,7 @@ test('chunks that are too large for every worker end three of them, however many
   expect((await house.runsOf(batch.id)).every((run) => run.stop_reason === 'end_turn')).toBe(true);
 });
 
-test('where nearly every line fails alone, a pass line by line ends as soon as that is known', async () => {
+test('if nearly every line fails alone, a pass line by line ends early', async () => {
   await house.submit(
     Array.from({ length: 60 }, (_, index) => ({ input: `${index}`, agent: { system: 'All fail.' } })),
   );
@@ -215,7 +218,7 @@ test('where nearly every line fails alone, a pass line by line ends as soon as t
   expect(asked).toBeLessThan(30);
 });
 
-test('a request that ends worker after worker is alone after a few rounds, and its run ends', async () => {
+test('a request that crashes workers is isolated after a few rounds, and its run ends', async () => {
   const batch = await submitOneAmong(8, 3);
   await composeProviderBatch(house.worker());
   const worker = await mortal(batch.run_ids[3]!);
@@ -246,7 +249,7 @@ test.each([
   ['a request', 'building', submitProviderBatch],
   ['a line', 'ended', ingestResults],
 ] as const)(
-  '%s that is to be tried alone waits at random before it is noted, so that it does not end in step with something else',
+  '%s alone waits at random before it is noted, so that it does not crash in step with another cause',
   async (_what, state, flow) => {
     const batch = await submitOneAmong(1, 0);
     if (state === 'building') await composeProviderBatch(house.worker());
@@ -271,7 +274,7 @@ test.each([
   await submitOneAmong(1, 0);
   await composeProviderBatch(house.worker());
   const worker = await mortal((await house.rows<{ id: string }>('select id from run'))[0]!.id);
-  // Three that had it among others, one that had noted it.
+  // Three crashes among others, one alone.
   expect(await dieOf(submitProviderBatch, worker, 4)).toMatchObject({ deaths: 4, end: null });
   const before = await marks();
   expect(before).toEqual({ crash_count: 3, suspect_tries: 1 });
@@ -289,7 +292,7 @@ test.each([
 
 test.each([
   [
-    'the database goes away before that',
+    'the database goes away before',
     (worker: FlowDeps): Promise<FlowDeps> => {
       const db = worker.db.withPlugin({
         transformQuery({ node }) {
@@ -303,7 +306,7 @@ test.each([
     'the line is cut',
   ],
   [
-    'it stops in order before that',
+    'it stops in an orderly way before',
     async (worker: FlowDeps): Promise<FlowDeps> => {
       await Promise.resolve();
       const hold: FlowDeps['leases']['hold'] = (lease) => {
@@ -316,7 +319,7 @@ test.each([
     'was lost',
   ],
 ] as const)(
-  'a request that a worker gives back untried, because %s, is no less suspect for it',
+  'a request that a worker released untried, because %s, is no less suspect for it',
   async (_why, hinder, error) => {
     await submitOneAmong(1, 0);
     await composeProviderBatch(house.worker());
@@ -332,7 +335,7 @@ test.each([
   },
 );
 
-/** As if worker after worker had ended with the results, the last just now. */
+/** Simulates repeated crashes over the results, the last just now. */
 function crash(crashes: number): Promise<unknown> {
   return house.rows(
     `update provider_batch set lease_owner = 'dead', lease_until = app_now() - interval '1 second', crash_count = $1,
@@ -344,7 +347,7 @@ function crash(crashes: number): Promise<unknown> {
 const marks = async (): Promise<unknown> =>
   (await house.rows('select crash_count, suspect_tries from provider_batch'))[0];
 
-test('workers that end before they come to a line, however many, cost no run', async () => {
+test('any number of crashes before a line is reached costs no run', async () => {
   const batch = await submitOneAmong(8, 3);
   const worker = house.worker({ settings: { chunk_lines: 4 } });
   await untilEnded(worker);
@@ -355,7 +358,7 @@ test('workers that end before they come to a line, however many, cost no run', a
   expect((await house.runsOf(batch.id)).every((run) => run.stop_reason === 'end_turn')).toBe(true);
 });
 
-test('what is given back in order is counted anew', async () => {
+test('an orderly release resets the crash count', async () => {
   await submitOneAmong(8, 3);
   const worker = house.worker();
   await untilEnded(worker);
@@ -369,7 +372,7 @@ test('what is given back in order is counted anew', async () => {
 });
 
 test.each([3, 4])(
-  'lines that merely fail after %i deaths are left for a pass that sees how many do',
+  'lines that fail after %i crashes are left for a pass that measures how many do',
   async (crashes) => {
     const batch = await submitOneAmong(8, 3);
     const worker = house.worker();

@@ -18,7 +18,7 @@ beforeEach(async () => {
 });
 afterEach(() => house.close());
 
-/** A tool host that remembers what it was asked to do. */
+/** A tool host that records its calls. */
 function world(): { tools: ToolPort; done: ToolRequest[] } {
   const done: ToolRequest[] = [];
   return {
@@ -38,7 +38,7 @@ function world(): { tools: ToolPort; done: ToolRequest[] } {
   };
 }
 
-/** Hooks inside a transaction: there the connection breaks, which undoes it. */
+/** Hooks inside a transaction: there the connection breaks, which rolls it back. */
 const IN_TRANSACTION: ReadonlySet<HookPoint> = new Set<HookPoint>([
   'compose.before_commit',
   'ingest.before_commit',
@@ -48,10 +48,7 @@ const IN_TRANSACTION: ReadonlySet<HookPoint> = new Set<HookPoint>([
 
 const powerCut = (): Error => Object.assign(new Error('the power is cut'), { code: '57P01' });
 
-/**
- * Drives a worker until it comes to `point` for the `nth` time, where the power is cut: it does nothing more, not even
- * what a program does when it fails, and its leases run out.
- */
+/** Drives a worker to the `nth` visit of `point`, where the power is cut: no cleanup runs, and its leases expire. */
 async function workUntilDeathAt(
   point: HookPoint,
   nth: number,
@@ -80,7 +77,7 @@ async function workUntilDeathAt(
   driving.catch(() => undefined);
   await Promise.race([death.promise, driving]);
   expect(visits).toBe(nth);
-  // Who is dead holds nothing to be patient for.
+  // A dead worker renews nothing.
   doomed.leases.close();
   if (IN_TRANSACTION.has(point)) await expect(driving).rejects.toThrow('the power is cut');
   await house.bury(doomed);
@@ -129,7 +126,7 @@ const POINTS: readonly (readonly [HookPoint, number])[] = [
 ];
 
 test.each(POINTS)(
-  'death at %s, visit %i: another worker finishes, and nothing is applied or paid twice',
+  'crash at %s, visit %i: another worker finishes, and nothing is applied or paid twice',
   async (point, nth) => {
     const batch = await submitWork();
     const { tools, done } = world();
@@ -154,7 +151,7 @@ test.each(POINTS)(
       billed: steps?.count,
       twice: 0,
     });
-    // Every memory was written once, and every conversation is without gap or doublet.
+    // Every memory was written once, and every conversation has neither gaps nor duplicates.
     const memories = await house.rows<{ value: string; revision: number }>(
       `select v.value, v.revision from run r join agent_block ab on ab.agent_id = r.agent_id
        join block_revision v on v.block_id = ab.block_id and v.revision > 1 where r.batch_id = $1 order by r.ordinal`,
@@ -170,11 +167,11 @@ test.each(POINTS)(
       'select sum(completed)::int as completed, sum(steps)::int as steps, sum(tool_calls)::int as calls from batch_tally',
     );
     expect(tally).toEqual([{ completed: 8, steps: 32, calls: 24 }]);
-    // A call that was made again was made under the same key, so that the world can tell.
+    // A repeated call has the same key, so that its receiver can tell.
     const keys = new Map(done.map((request) => [request.tool_use_id, request.idempotency_key]));
     for (const request of done) expect(request.idempotency_key).toBe(keys.get(request.tool_use_id));
     expect(new Set(done.map((request) => request.idempotency_key)).size).toBe(16);
-    // Nobody holds anything any more.
+    // No lease is held any more.
     expect(
       await house.rows(
         `select 1 from provider_batch where lease_owner is not null union all select 1 from run_chunk
@@ -189,7 +186,7 @@ test.each([
   ['tools.after_calls', 1],
   ['tools.before_commit', 1],
 ] as const)(
-  'a call that must happen once is not made again after a death at %s, and the model is told that nobody knows',
+  'a once call is not repeated after a crash at %s, and the model is told that its outcome is unknown',
   async (point, made) => {
     const batch = await house.submit([
       {
@@ -207,7 +204,7 @@ test.each([
     await house.drive(house.worker({ tools }), { hasten: true });
 
     expect(done.filter((request) => request.tool_name === 'act_once')).toHaveLength(made);
-    // The one beside it may be repeated, and is, under the same key.
+    // Its neighbour may be repeated, and is, under the same key.
     const puts = done.filter((request) => request.tool_name === 'act_idempotent');
     expect(puts).toHaveLength(made + 1);
     expect(new Set(puts.map((request) => request.idempotency_key)).size).toBe(1);
@@ -233,7 +230,7 @@ test.each([
   },
 );
 
-test('a worker that comes back to life after its leases ran out changes nothing any more', async () => {
+test('a worker that resumes after its leases expired changes nothing', async () => {
   const batch = await submitWork();
   const { tools } = world();
   const frozen = Promise.withResolvers<void>();

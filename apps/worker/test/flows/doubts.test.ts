@@ -23,7 +23,7 @@ const submitTexts = (count: number): Promise<SubmittedBatch> =>
 
 const NO_GRACE = { poll_interval_ms: 0, poll_interval_ms_max: 0 };
 
-/** Every run has ended well at its first attempt, and the provider billed each request once. */
+/** Expects that every run ended well at its first attempt, and that each request was billed once. */
 async function expectPaidOnce(batch: SubmittedBatch): Promise<void> {
   const { totals, repeated } = house.simulator.control.ledger();
   expect({ requests: totals.requests, twice: repeated.content_hashes }).toEqual({
@@ -35,7 +35,7 @@ async function expectPaidOnce(batch: SubmittedBatch): Promise<void> {
   );
 }
 
-test('results that are not there yet are waited for, however long, and not paid for again', async () => {
+test('results that are not ready are awaited for any time, and not paid again', async () => {
   const times = 6;
   house.simulator.control.addRule({
     op: 'results',
@@ -43,14 +43,14 @@ test('results that are not there yet are waited for, however long, and not paid 
     action: { type: 'status', code: 404 },
   });
   const batch = await submitTexts(3);
-  // The batch has long ended, and this provider has no lag that would excuse it.
+  // The batch ended long ago, and this provider has no lag as an excuse.
   const worker = house.worker({ settings: { poll: { ...NO_GRACE, missing_grace_ms: 0 } } });
   const reports = await house.drive(worker, { hasten: true });
   expect(reports.filter((report) => report['reason'] === 'not_ready')).toHaveLength(times);
   await expectPaidOnce(batch);
 });
 
-test('results that stay away for an hour are an alarm', async () => {
+test('results missing for an hour are an alarm', async () => {
   house.simulator.control.addRule({
     op: 'results',
     match: { nth: [1, 2] },
@@ -65,7 +65,7 @@ test('results that stay away for an hour are an alarm', async () => {
   await expectPaidOnce(batch);
 });
 
-test('"no such batch" on both sides of an outage is no proof that it is gone', async () => {
+test('"no such batch" on both sides of an outage does not prove that it is gone', async () => {
   const { control } = house.simulator;
   for (const code of [404, 503, 404])
     control.addRule({ op: 'retrieve', match: { times: 1 }, action: { type: 'status', code } });
@@ -73,7 +73,7 @@ test('"no such batch" on both sides of an outage is no proof that it is gone', a
   const worker = house.worker({ settings: { poll: { ...NO_GRACE, missing_grace_ms: 60_000 } } });
   await composeProviderBatch(worker);
   await submitProviderBatch(worker);
-  // The operator hears of it once each time that it begins.
+  // The operator is told once each time that it begins.
   const unknown = 'the provider does not know a batch; it is asked again';
   for (const reason of [unknown, expect.stringMatching(/^HTTP 503: /) as string, unknown]) {
     await house.hasten();
@@ -85,7 +85,7 @@ test('"no such batch" on both sides of an outage is no proof that it is gone', a
   await expectPaidOnce(batch);
 });
 
-test('a batch that was given up for lost and turns up again is booked as an orphan, with an alarm', async () => {
+test('a lost batch that was given up and reappears is booked as an orphan, with an alarm', async () => {
   house.simulator.control.addRule({
     op: 'retrieve',
     match: { batch_seq: 1 },
@@ -103,7 +103,7 @@ test('a batch that was given up for lost and turns up again is booked as an orph
   ).toEqual([{ provider_id: first?.id, request_count: 3 }]);
 });
 
-test('a second batch is booked only once the provider has heard that it is cancelled', async () => {
+test('a second batch is booked only after the provider took its cancel', async () => {
   const { control } = house.simulator;
   control.configure({ latency: 'fixed:10000000' });
   control.addRule({ op: 'create', match: { nth: 1 }, action: { type: 'commitThenDrop' } });
@@ -111,7 +111,7 @@ test('a second batch is booked only once the provider has heard that it is cance
   await submitTexts(3);
   const worker = house.worker();
   await expect(house.drive(worker, { hasten: true, rounds: 8 })).rejects.toThrow(/not ended/);
-  // Withdrawn after two empty lists, and sent again: now the provider shows the first one.
+  // Withdrawn after two empty lists, and sent again: now the provider shows the first batch.
   expect(control.batches()).toHaveLength(2);
   control.removeRule(hidden);
   control.addRule({ op: 'cancel', match: { times: 1 }, action: { type: 'status', code: 529 } });
@@ -124,7 +124,7 @@ test('a second batch is booked only once the provider has heard that it is cance
   expect([first?.status, second?.status]).toEqual(['canceling', 'in_progress']);
 });
 
-test('an adopted batch whose first download is one foreign line is still its own', async () => {
+test('an adopted batch stays ours if its first download is a single foreign line', async () => {
   house.simulator.control.addRule({ op: 'create', match: { nth: 1 }, action: { type: 'commitThenDrop' } });
   const batch = await submitTexts(4);
   const honest = house.worker();
@@ -149,13 +149,13 @@ test('an adopted batch whose first download is one foreign line is still its own
   await expectPaidOnce(batch);
 });
 
-/** Somebody else who makes batches in the workspace. */
+/** Another sender in the workspace. */
 const stranger = (): Anthropic.Messages.Batches =>
   new Anthropic({ apiKey: 'test-key', baseURL: house.simulator.apiUrl }).messages.batches;
 
 /**
- * A batch in doubt that has adopted somebody else's of its size, because its own is not listed yet; the other one never ends
- * by itself, and is never billed. Returns the id of the adopted one. `create`: what becomes of our own.
+ * Lets a batch in doubt adopt a foreign batch of its size, because its own is not listed yet. The other never ends by
+ * itself and is never billed. Returns the id of the adopted batch. `create`: the outcome of our own create.
  */
 async function adoptStrangers(
   worker: FlowDeps,
@@ -182,13 +182,13 @@ async function adoptStrangers(
   return { batch, theirs: theirs.id };
 }
 
-/** It ends, and its owner deletes it, before we look. */
+/** Ends it, and lets its owner delete it before we look. */
 async function deleteTheirs(theirs: string): Promise<void> {
   await house.simulator.control.command(theirs, 'expire');
   await stranger().delete(theirs);
 }
 
-/** It ends, and we have looked. */
+/** Ends it, and polls. */
 async function endTheirs(theirs: string, worker: FlowDeps): Promise<void> {
   await house.simulator.control.command(theirs, 'expire');
   expect(await pollProviderBatches(worker)).toMatchObject({ ended: 1 });
@@ -239,7 +239,7 @@ test.each<[string, (theirs: string, worker: FlowDeps) => Promise<unknown>]>([
   },
 );
 
-test('a search that finds nothing besides an adopted batch that is gone ends: what it held is sent again', async () => {
+test('a search that finds no other batch after an adopted batch is gone ends: its requests are sent again', async () => {
   const worker = house.worker();
   const { batch, theirs } = await adoptStrangers(worker, 'dropBefore');
   await deleteTheirs(theirs);
@@ -253,7 +253,7 @@ test('a search that finds nothing besides an adopted batch that is gone ends: wh
 });
 
 test.each(['commitThenDrop', 'dropBefore'] as const)(
-  'a cancel goes on to what is found, if anything, when the adopted batch that it had reached is gone: %s',
+  'after a cancel reached an adopted batch that is gone, the cancel goes on to our own batch, if any: %s',
   async (create) => {
     const worker = house.worker();
     const { batch, theirs } = await adoptStrangers(worker, create);
@@ -267,7 +267,7 @@ test.each(['commitThenDrop', 'dropBefore'] as const)(
     expect(await house.rows('select state, not_ours from provider_batch')).toEqual([
       { state: isOurs ? 'ingested' : 'rejected', not_ours: [theirs] },
     ]);
-    // What was paid is kept, and nothing is paid anew.
+    // Paid answers are kept, and nothing is paid again.
     expect(house.simulator.control.batches()).toHaveLength(isOurs ? 2 : 1);
     expect(await house.rows('select state, attempt from step')).toEqual(
       isOurs ? batch.run_ids.map(() => ({ state: 'done', attempt: 1 })) : [],
@@ -275,7 +275,7 @@ test.each(['commitThenDrop', 'dropBefore'] as const)(
   },
 );
 
-test('an adopted batch that a line has proven is ours: what its results lack when they are archived is sent again', async () => {
+test('an adopted batch that a line has proven is ours: lines missing from archived results are sent again', async () => {
   const { control } = house.simulator;
   control.addRule({ op: 'create', match: { nth: 1 }, action: { type: 'commitThenDrop' } });
   control.addRule({ op: 'results', match: { times: 1 }, action: { type: 'cut', at_lines: 1 } });
@@ -295,7 +295,7 @@ test('an adopted batch that a line has proven is ours: what its results lack whe
   expect((await house.runsOf(batch.id)).map(({ attempt }) => attempt).sort()).toEqual([1, 2, 2]);
 });
 
-test('a cancel that was acknowledged while the body was encoded is not overtaken by the send', async () => {
+test('a cancel acknowledged while the body is encoded is not overtaken by the send', async () => {
   const batch = await submitTexts(3);
   const worker = house.worker({
     hooks: (point) => (point === 'submit.after_encode' ? house.cancel(batch.id) : undefined),
@@ -305,7 +305,7 @@ test('a cancel that was acknowledged while the body was encoded is not overtaken
   expect(await house.runsOf(batch.id)).toMatchObject(batch.run_ids.map(() => ({ state: 'cancelled' })));
 });
 
-/** Every request fails at the provider with this error, until the rule is removed. */
+/** Makes every request fail at the provider with this error until the rule is removed. */
 function everythingFailsWith(error_type: 'overloaded_error' | 'api_error' | 'billing_error'): string {
   return house.simulator.control.addRule({
     op: 'request',
@@ -317,7 +317,7 @@ test.each([
   ['overloaded_error', 2],
   ['api_error', 12],
 ] as const)(
-  'an outage that comes as %s on every line burns no attempt and fails no run',
+  'an outage reported as %s on every line uses up no attempt and fails no run',
   async (type, count) => {
     const rule = everythingFailsWith(type);
     const batch = await submitTexts(count);
@@ -333,7 +333,7 @@ test.each([
   },
 );
 
-test('a result that says that nobody pays stops all sending for a while, with its reason', async () => {
+test('a billing error in a result pauses all sending for a while, with its reason', async () => {
   const rule = everythingFailsWith('billing_error');
   const batch = await submitTexts(2);
   const worker = house.worker({
@@ -395,7 +395,7 @@ test('a result that is read again pauses nothing once its key is mended', async 
     applied: 1,
     reason: 'a result says billing_error; steps without a line',
   });
-  // A worker that ends right after the commit has paused it.
+  // A worker that crashed right after the commit has paused it.
   expect(pausedBefore).toEqual([{ paused: true }]);
   expect(await inTransaction(house.database.db, (trx) => resumeCredential(trx, 'default'))).toBe(
     'a result says billing_error',
@@ -418,7 +418,7 @@ test('a batch that has not ended an hour after its expiry is an alarm', async ()
   expect(await pollProviderBatches(worker)).toMatchObject({ alarm: true });
 });
 
-test('a batch that was sent weeks ago is asked for, and its answers are taken in', async () => {
+test('a batch sent weeks ago is retrieved, and its answers are ingested', async () => {
   const batch = await submitTexts(2);
   const worker = house.worker();
   await composeProviderBatch(worker);
@@ -431,7 +431,7 @@ test('a batch that was sent weeks ago is asked for, and its answers are taken in
   await expectPaidOnce(batch);
 });
 
-test('a create that is in doubt for hours is an alarm', async () => {
+test('a create in doubt for hours is an alarm', async () => {
   const { control } = house.simulator;
   control.addRule({ op: 'create', match: { nth: 1 }, action: { type: 'commitThenDrop' } });
   control.addRule({ op: 'list', action: { type: 'status', code: 500 } });

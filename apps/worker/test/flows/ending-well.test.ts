@@ -23,8 +23,8 @@ afterEach(() => house.close());
 
 const TOOLS = ['look', 'try'];
 
-describe('runs that go round in circles', () => {
-  test('the same call with the same result ends a run as loop_detected, and its neighbours go on', async () => {
+describe('runs in a loop', () => {
+  test('a repeated call with the same result ends its run as loop_detected, and its neighbours go on', async () => {
     const batch = await house.submit([
       { input: '⟦sim:infiniteTools?tool=look&same=1⟧', tools: TOOLS, max_steps: 50 },
       { input: script({ tool: 'look' }, { text: 'Seen.' }), tools: TOOLS },
@@ -41,14 +41,14 @@ describe('runs that go round in circles', () => {
       },
       { state: 'completed', stop_reason: 'end_turn' },
     ]);
-    // Every call has its result, so that the agent's next run is one that the provider takes.
+    // Every call has its result, so the provider accepts the agent's next run.
     const [agent] = batch.agent_ids;
     const next = await house.submit([{ input: 'And now? ⟦sim:fixed⟧', agent_id: agent! }]);
     await house.drive(house.worker());
     expect(await house.runsOf(next.id)).toMatchObject([{ stop_reason: 'end_turn' }]);
   });
 
-  test('calls that fail, each in its own way, end a run as loop_detected', async () => {
+  test('calls that each fail in a different way end a run as loop_detected', async () => {
     const batch = await house.submit([
       {
         input: script(...Array.from({ length: 20 }, (_, n) => ({ tool: 'try', args: { n } }))),
@@ -63,7 +63,7 @@ describe('runs that go round in circles', () => {
     ]);
   });
 
-  test('a long run whose steps bring something new is left alone, and what is kept of it stays small', async () => {
+  test('a long run whose steps make progress goes on, and its stored trail stays small', async () => {
     const batch = await house.submit([
       {
         input: script(...Array.from({ length: 30 }, (_, n) => ({ tool: 'look', args: { n } }))),
@@ -82,8 +82,8 @@ describe('runs that go round in circles', () => {
   });
 });
 
-describe('answers that say nothing', () => {
-  test('are asked for again, and an answer then ends the run as ever', async () => {
+describe('empty answers', () => {
+  test('are requested again, and an answer then ends the run as usual', async () => {
     house.simulator.control.addRule({
       op: 'request',
       match: { times: 2 },
@@ -100,7 +100,7 @@ describe('answers that say nothing', () => {
 });
 
 describe('pauses of the provider', () => {
-  test('are gone on from a bounded number of times, the answer sent back as it came', async () => {
+  test('are resumed a limited number of times, with the answer sent back unchanged', async () => {
     const { provider, sent } = recording(house);
     const batch = await house.submit([
       { input: '⟦sim:pauseTurn?k=3⟧', max_steps: 50 },
@@ -124,7 +124,7 @@ describe('pauses of the provider', () => {
     expect(errored).toEqual([]);
   });
 
-  test('are finished by an answer that adds nothing: the next run of the agent sees what was said', async () => {
+  test('are finished by an empty answer: the next run of the agent sees the text', async () => {
     house.simulator.control.addRule({
       op: 'request',
       match: { contains: 'web_search_tool_result', times: 1 },
@@ -153,7 +153,7 @@ describe('pauses of the provider', () => {
       { ...searching, deadline: new Date(Date.now() + 3_600_000).toISOString() },
       () => house.rows(`update run set deadline_at = now(), overdue_from = now() where ended_at is null`),
     ],
-  ])('that %s leaves unfinished do not harm the next run of the agent', async (_end, run, interfere) => {
+  ])('left unfinished by %s do not harm the next run of the agent', async (_end, run, interfere) => {
     const worker = house.worker();
     const batch = await house.submit([run]);
     for (const flow of [composeProviderBatch, submitProviderBatch]) await flow(worker);

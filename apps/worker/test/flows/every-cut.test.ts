@@ -75,7 +75,7 @@ async function resultFile(): Promise<Buffer> {
   return Buffer.from(`${lines.join('\n')}\n`);
 }
 
-/** A provider that sends so many bytes of the file. */
+/** A provider that sends this many bytes of the file. */
 function cutAt(bytes: number, how: 'ends' | 'breaks'): Pick<ProviderPort, 'streamResults'> {
   return {
     streamResults: () =>
@@ -89,13 +89,13 @@ function cutAt(bytes: number, how: 'ends' | 'breaks'): Pick<ProviderPort, 'strea
   };
 }
 
-/** Takes in one download of these bytes. */
+/** Ingests one download of these bytes. */
 async function download(bytes: number, how: 'ends' | 'breaks' = 'ends'): Promise<void> {
   await ingestResults({ ...worker, provider: { ...worker.provider, ...cutAt(bytes, how) } });
   await rewinding.rows('update provider_batch set next_due_at = app_now() where next_due_at is not null');
 }
 
-/** Every row that came of the results so far; ids that are new each time are left out. */
+/** Reads every row written by the results so far, without ids that are new each time. */
 async function rows(): Promise<string> {
   const [all] = await rewinding.rows<{ rows: string }>(`
     select json_build_array(
@@ -112,18 +112,18 @@ async function rows(): Promise<string> {
   return all?.rows ?? '';
 }
 
-/** NIGHTSHIFT_EVERY_BYTE=1 tries all bytes, which takes minutes; without it one in so many, besides the ends of lines. */
+/** NIGHTSHIFT_EVERY_BYTE=1 tries all bytes, which takes minutes; by default a sample, and all ends of lines. */
 const STRIDE = process.env['NIGHTSHIFT_EVERY_BYTE'] === '1' ? 1 : 37;
 
-test('a result file cut anywhere, at the ends of lines too, leaves the same rows in the end', async () => {
+test('a result file cut at any byte, ends of lines included, leaves the same rows in the end', async () => {
   await download(file.length);
   const whole = await rows();
   expect(whole).toContain('ingested');
-  // However it ends, a download leaves what its whole lines say: the rows of a cut right behind the last of them.
+  // A download leaves exactly the rows of its complete lines.
   let wholeLines = '';
   for (let bytes = 0; bytes < file.length; bytes++) {
     const isEndOfLine = bytes === 0 || file[bytes - 1] === NEWLINE;
-    // The last brace completes its line, newline or not.
+    // The last brace completes its line, with or without a newline.
     if (!isEndOfLine && (bytes % STRIDE !== 0 || file[bytes] === NEWLINE)) continue;
     await rewinding.rewind();
     await download(bytes);
@@ -143,7 +143,7 @@ test('a result file cut anywhere, at the ends of lines too, leaves the same rows
   }
 }, 1_800_000);
 
-test('no beginning of a line is taken for the line', () => {
+test('the beginning of a line is not taken for the line', () => {
   for (const line of file.toString().trimEnd().split('\n')) {
     expect(decodeResultLine(line).kind).toBe('answered');
     for (let end = 1; end < line.length; end++)

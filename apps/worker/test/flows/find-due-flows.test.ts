@@ -38,7 +38,7 @@ afterEach(() => house.close());
 const dueFlows = async (worker: FlowDeps): Promise<readonly DueFlow[]> =>
   [...(await findDueFlows(worker))].sort();
 
-/** Runs what each look names, and nothing else, until a look names nothing and the batches have ended. */
+/** Runs exactly the flows that each look names, until a look names none and the batches have ended. */
 async function driveByLooks(worker: FlowDeps, batches: readonly SubmittedBatch[]): Promise<Set<DueFlow>> {
   const named = new Set<DueFlow>();
   for (let round = 0; round < 300; round++) {
@@ -55,18 +55,18 @@ async function driveByLooks(worker: FlowDeps, batches: readonly SubmittedBatch[]
     if (due.size === 0) await house.hasten();
     await new Promise((resolve) => setImmediate(resolve));
   }
-  throw new Error('A house that goes by its looks alone comes to no end.');
+  throw new Error('The batches do not end by the flows that looks name.');
 }
 
 describe('one look', () => {
-  test('names nobody in a house where nothing is due', async () => {
+  test('names no flow when nothing is due', async () => {
     const worker = house.worker();
     expect(await dueFlows(worker)).toEqual(['audit']);
     await auditBooks(worker);
     expect(await dueFlows(worker)).toEqual([]);
   });
 
-  test('is enough: who does only what looks name does all that is to be done', async () => {
+  test('is enough: the flows that looks name do all the work', async () => {
     const worker = house.worker();
     const first = await house.submit([
       {
@@ -109,7 +109,7 @@ describe('one look', () => {
     expect(states.find(({ id }) => id === capped.id)?.state).toMatch(/^(completed|paused)$/);
   });
 
-  test('passes over what somebody holds, and finds it again when the lease has run out', async () => {
+  test('skips rows with a lease, and finds them again when it expires', async () => {
     const worker = house.worker();
     const { id } = await house.submit([{ input: 'hello' }]);
     await auditBooks(worker);
@@ -145,7 +145,7 @@ describe('one look', () => {
     expect(after?.lease_epoch).toBeGreaterThan(before?.lease_epoch ?? 0);
   });
 
-  test('names the sweep for what no due row names', async () => {
+  test('names the sweep for work without a due row', async () => {
     const worker = house.worker();
     await auditBooks(worker);
     const { id, agent_ids } = await house.submit([{ input: 'hello' }]);

@@ -50,25 +50,28 @@ import { runToolCalls } from '../../src/flows/run-tool-calls/run-tool-calls.ts';
 import { submitProviderBatch } from '../../src/flows/submit-provider-batch/submit-provider-batch.ts';
 import { sweep } from '../../src/flows/sweep/sweep.ts';
 
-/** A database, a simulator and the means to drive workers by hand: no queue, no timers, nothing waits. */
+/** A database, a simulator and workers driven by hand: without queue, timers or waiting. */
 export interface House {
   readonly database: TestDatabase;
   readonly simulator: Simulator;
-  /** A worker of its own: own leases, same database and provider. */
+  /** Creates a worker with its own leases, on the same database and provider. */
   worker(parts?: WorkerParts): FlowDeps;
   /** Stores agents with the given blocks and tools, and a batch with one run each. */
   submit(runs: readonly SubmittedRun[], rest?: Partial<NewBatch>): Promise<SubmittedBatch>;
-  /** Runs every flow in turn until the batches have ended. Throws when nothing moves any more. */
+  /**
+   * Runs every flow in turn until the batches have ended.
+   * Throws: no flow makes progress.
+   */
   drive(worker: FlowDeps, options?: DriveOptions): Promise<readonly FlowReport[]>;
-  /** Lets time pass: whatever waits for a later moment is due now. Leases stand. */
+  /** Makes all waiting rows due now. Leases stand. */
   hasten(): Promise<void>;
-  /** What a power cut leaves of a worker: it renews nothing any more, and its leases have run out. */
+  /** Cuts a worker's power: it renews nothing, and its leases expire. */
   bury(worker: FlowDeps): Promise<void>;
-  /** Asks for the cancellation of a batch, as the API does. */
+  /** Requests the cancellation of a batch, as the API does. */
   cancel(batchId: string): Promise<void>;
-  /** How the runs of a batch stand, in the order of its requests. */
+  /** Reads the runs of a batch in the order of its requests. */
   runsOf(batchId: string): Promise<readonly RunRow[]>;
-  /** Rows of a query, for assertions. */
+  /** Reads the rows of a query, for assertions. */
   rows<T>(text: string, values?: readonly unknown[]): Promise<T[]>;
   close(): Promise<void>;
 }
@@ -85,7 +88,7 @@ export interface WorkerParts {
 
 export interface SubmittedRun {
   readonly input: string;
-  /** System messages that stand before it. */
+  /** System messages before it. */
   readonly alerts?: readonly string[];
   readonly blocks?: Readonly<Record<string, string>>;
   readonly tools?: readonly string[];
@@ -94,27 +97,27 @@ export interface SubmittedRun {
   readonly client_tools?: readonly ToolDefinition[];
   readonly result_schema?: JsonObject | 'none';
   readonly deadline?: string;
-  /** Default: one that takes a forced tool choice. */
+  /** Default: a model that accepts a forced tool choice. */
   readonly model?: string;
   /** `model_settings.extra`. */
   readonly extra?: JsonObject;
-  /** Another run of the same agent: its index in this list. */
+  /** Index in this list of another run of the same agent. */
   readonly same_agent_as?: number;
-  /** A run of an agent that is there already. */
+  /** The id of an existing agent. */
   readonly agent_id?: string;
   readonly custom_id?: string;
-  /** What its new agent has otherwise than the others. */
+  /** Overrides for its new agent. */
   readonly agent?: Partial<NewAgent>;
-  /** In a conversation of its own. */
+  /** Uses an isolated conversation. */
   readonly isolated?: boolean;
-  /** Tokens of an answer; default 1,024. */
+  /** Maximum tokens of an answer. Default: 1,024. */
   readonly max_tokens?: number;
   readonly cap?: Cap;
 }
 
 export interface DriveOptions {
   readonly rounds?: number;
-  /** Lets time pass whenever nothing is to be done. */
+  /** Makes waiting rows due when no work is found. */
   readonly hasten?: boolean;
 }
 
@@ -162,7 +165,7 @@ const FAST: Partial<FlowSettings> = {
   prices: SHIPPED_PRICES,
 };
 
-/** All calls go the ordinary way: answers first, their calls after. */
+/** No quick calls: answers are committed first, their calls run after. */
 const NO_QUICK_TOOLS: QuickToolsPolicy = {
   ...QUICK_TOOLS_POLICY_DEFAULT,
   calls_min: 0,
@@ -301,7 +304,7 @@ export async function openHouse(
           `select count(*)::int as count from batch where state in ('running', 'cancelling')`,
         );
         if (open?.count === 0) return reports;
-        // Nothing to do but wait for the provider: let its timers run.
+        // Only the provider has work: let its timers run.
         if (!worked) await new Promise((resolve) => setImmediate(resolve));
         if (!worked && hasten) await house.hasten();
       }
@@ -392,7 +395,7 @@ function agentOf(id: string, run: SubmittedRun, tools: ReadonlyMap<string, strin
   };
 }
 
-/** What a person writes into a block of an agent's memory. */
+/** Builds the content of a block as a person writes it. */
 export function noted(overrides: Partial<BlockContent>): BlockContent {
   return {
     label: 'notes',
@@ -409,15 +412,15 @@ export function noted(overrides: Partial<BlockContent>): BlockContent {
   };
 }
 
-/** A line of the simulator's default script: one tool call a turn, or joined to the turn before. */
+/** Builds a line of the simulator's default script: one tool call a turn, or joined to the turn before. */
 export function call(tool: string, args: Readonly<Record<string, unknown>>, parallel = false): string {
   return JSON.stringify({ tool, args, ...(parallel ? { parallel: true } : {}) });
 }
 
-/** A pattern that takes some 30 ms to check with a text of 990 characters. */
+/** A pattern that takes about 30 ms to check on a text of 990 characters. */
 export const LONG_CHECK = { pattern: '^(?!(?:.?){1000}!)' };
 
-/** One answer of a scripted model: a call, several at once, or words. */
+/** One answer of a scripted model: a call, parallel calls, or words. */
 export type Turn = Said | Called | readonly Called[];
 interface Said {
   readonly text: string;
@@ -427,12 +430,12 @@ interface Called {
   readonly args?: JsonObject;
 }
 
-/** An input that makes the simulator give these answers, whatever it is told in between. */
+/** Builds an input that makes the simulator give these answers, whatever it receives in between. */
 export function script(...turns: readonly Turn[]): string {
   return `⟦sim:sequence?since=directive&steps=${encodeURIComponent(JSON.stringify(turns))}⟧`;
 }
 
-/** What requests are made of, as far as tests look at it. */
+/** The parts of requests that tests read. */
 export interface SentParams {
   readonly max_tokens: number;
   readonly tools?: readonly { readonly name: string }[];
@@ -442,7 +445,7 @@ export interface SentParams {
 }
 export type SentBlock = { readonly type: string } & JsonObject;
 
-/** A provider that goes on to the simulator, and the params of every request that it was sent, in order. */
+/** Creates a provider that forwards to the simulator and records the params of every request in order. */
 export function recording(house: House): { readonly provider: ProviderPort; readonly sent: SentParams[] } {
   const real = anthropicProvider({ apiKey: 'test-key', baseURL: house.simulator.apiUrl });
   const sent: SentParams[] = [];
@@ -457,7 +460,7 @@ export function recording(house: House): { readonly provider: ProviderPort; read
   return { provider, sent };
 }
 
-/** Module tools that answer at once: with what `answer` says of a call, or `done`. */
+/** Creates module tools that answer at once with `answer` of the call, or `done`. */
 export function answering(answer: (request: ToolRequest) => string | Error = () => 'done'): ToolPort & {
   readonly asked: ToolRequest[];
 } {

@@ -22,13 +22,13 @@ interface Settled {
   readonly of: string;
   /** The custom id of its first request. */
   readonly custom_id: string;
-  /** The provider's id of its batch that was never seen. */
+  /** The provider's id of its unlisted batch. */
   readonly hidden: string;
 }
 
 /**
- * A submission whose batch was never seen in a list: it was given up, and its steps went out again. From here on the list
- * shows it. `latency`: how long the provider works on it.
+ * Gives up a submission whose batch was never listed; its steps are sent again. From here on the list shows it. `latency`:
+ * the provider's processing time.
  */
 async function giveUp(worker: FlowDeps, latency = 'fixed:0'): Promise<Settled> {
   const { control } = house.simulator;
@@ -62,7 +62,7 @@ const lineOf = (custom_id: string): string =>
   `${JSON.stringify({ custom_id, result: { type: 'expired' } })}\n`;
 const THEIRS = lineOf(`abcdef-${'0'.repeat(12)}40008${'0'.repeat(15)}-1`);
 
-/** A result file that comes in these pieces, and perhaps breaks off after them. */
+/** Builds a result file of these pieces, with an optional break at its end. */
 function fileOf(pieces: readonly string[], breaks = false): ResultsOutcome {
   const chunks = (async function* () {
     for (const piece of pieces) yield await Promise.resolve(Buffer.from(piece));
@@ -71,7 +71,7 @@ function fileOf(pieces: readonly string[], breaks = false): ResultsOutcome {
   return { outcome: 'open', chunks };
 }
 
-/** A worker that is shown other result files than the provider's, and how often it asked for one. */
+/** A worker that gets other result files than the provider's, and the count of its downloads. */
 function reading(
   worker: FlowDeps,
   file: () => ResultsOutcome,
@@ -87,10 +87,10 @@ function reading(
 describe('an ended batch of the size of a submission that was given up', () => {
   test.each<[string, (id: string) => readonly string[]]>([
     ['its first line', (id) => [lineOf(id)]],
-    ['its second line in one piece with the first', (id) => [THEIRS + lineOf(id)]],
+    ['its second line, in one chunk with the first', (id) => [THEIRS + lineOf(id)]],
     ['its twentieth line', (id) => [THEIRS.repeat(19), lineOf(id)]],
-    ['the head of a line that is too long to be held', (id) => [`${lineOf(id).trim()}${' '.repeat(500)}x\n`]],
-  ])('is booked as paid and its own, once, by the nonce in %s', async (_where, pieces) => {
+    ['the head of a line too long to be held', (id) => [`${lineOf(id).trim()}${' '.repeat(500)}x\n`]],
+  ])('is booked as paid and ours, once, by the nonce in %s', async (_where, pieces) => {
     const honest = house.worker({ settings: { line_bytes_max: 300 } });
     const { nonce, of, custom_id, hidden } = await giveUp(honest);
     const { worker } = reading(honest, () => fileOf(pieces(custom_id)));
@@ -104,10 +104,10 @@ describe('an ended batch of the size of a submission that was given up', () => {
   });
 
   test.each<[string, (id: string) => readonly string[]]>([
-    ['bear the nonce of no submission that is watched', () => [THEIRS]],
+    ['bear no nonce of a watched submission', () => [THEIRS]],
     ['have no id of ours', () => ['{"custom_id":"theirs-1"}\n{"no":"id"}\nno JSON\n']],
-    ['are twenty of others', (id) => [THEIRS.repeat(20), lineOf(id)]],
-  ])('is a stranger’s where its first lines %s, and is read three times at most', async (_why, pieces) => {
+    ['are twenty foreign lines', (id) => [THEIRS.repeat(20), lineOf(id)]],
+  ])('is foreign if its first lines %s, and is read three times at most', async (_why, pieces) => {
     const honest = house.worker();
     const { custom_id } = await giveUp(honest);
     const { worker, asked } = reading(honest, () => fileOf(pieces(custom_id)));
@@ -134,7 +134,7 @@ describe('an ended batch of the size of a submission that was given up', () => {
     expect(await orphans()).toMatchObject([{ provider_id: hidden }]);
   });
 
-  test('is not counted again where another hunt has booked it meanwhile', async () => {
+  test('is not counted again if another hunt has booked it meanwhile', async () => {
     const honest = house.worker();
     const { custom_id } = await giveUp(honest);
     const rung: unknown[] = [];
@@ -173,7 +173,7 @@ describe('an ended batch of the size of a submission that was given up', () => {
   });
 });
 
-test('a hunt reads fifty files at most, each within a time, and comes to the others once those are strangers', async () => {
+test('a hunt reads at most fifty files, each with a timeout, and reaches the others once these are foreign', async () => {
   const honest = house.worker();
   await giveUp(honest);
   const { worker: reader, asked } = reading(honest, () => fileOf([THEIRS]));
@@ -194,8 +194,8 @@ test('a hunt reads fifty files at most, each within a time, and comes to the oth
 
 test.each([
   ['of our own', 'is cancelled and booked on sight, not as proven', true],
-  ['that is shared', 'is let be: it may be another’s', false],
-])('in a workspace %s a batch at work that looks like a second one %s', async (_whose, _what, isOurs) => {
+  ['that is shared', 'is left alone: it may be foreign', false],
+])('in a workspace %s a running batch that looks like a second one %s', async (_whose, _what, isOurs) => {
   const worker = house.worker({ settings: { workspace_is_ours: isOurs } });
   const { nonce, of, hidden } = await giveUp(worker, 'fixed:10000000');
   expect(await submitProviderBatch(worker)).toMatchObject({ outcome: 'submitted' });
@@ -203,14 +203,14 @@ test.each([
   const detail = { reason: expect.any(String) as string, of, nonce, proven: false };
   expect(await orphans()).toEqual(isOurs ? [{ provider_id: hidden, request_count: RUNS, detail }] : []);
   expect(requestsTo('cancel')).toBe(isOurs ? 1 : 0);
-  // What was sent anew is booked already, and goes on.
+  // The second send is booked already, and goes on.
   expect(house.simulator.control.batches().map(({ status }) => status)).toEqual([
     isOurs ? 'canceling' : 'in_progress',
     'in_progress',
   ]);
 });
 
-test('a second batch is not booked before the provider has heard its cancel, and why is told', async () => {
+test('a second batch is not booked before the provider took its cancel, and the reason is reported', async () => {
   const worker = house.worker();
   const { hidden } = await giveUp(worker, 'fixed:10000000');
   await submitProviderBatch(worker);
@@ -228,7 +228,7 @@ test('a second batch is not booked before the provider has heard its cancel, and
   expect(await orphans()).toMatchObject([{ provider_id: hidden }]);
 });
 
-test('a batch that a submission in doubt may own is not cancelled for a second one, whosever the workspace is', async () => {
+test('a batch that a submission in doubt may own is never cancelled as a second batch', async () => {
   const { control } = house.simulator;
   const worker = house.worker();
   await giveUp(worker, 'fixed:10000000');
@@ -240,7 +240,7 @@ test('a batch that a submission in doubt may own is not cancelled for a second o
   expect(await orphans()).toEqual([]);
 });
 
-test('without a submission in doubt no list is asked for, and the provider’s clock is told', async () => {
+test('without a submission in doubt no list is requested, and the provider’s clock is measured', async () => {
   const worker = house.worker();
   expect(await huntOrphans(worker)).toEqual({ flow: 'hunt-orphans', worked: false });
   expect(requestsTo('list')).toBe(0);

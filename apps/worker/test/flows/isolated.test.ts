@@ -20,7 +20,7 @@ const historyOf = (agentId: string) =>
     [agentId],
   );
 
-test('10,000 inputs over one agent: each answered under its name, the history of the agent untouched', async () => {
+test('10,000 inputs to one agent: each answered under its name, the agent’s history unchanged', async () => {
   const worker = house.worker({ settings: { requests_max: 5_000, chunk_lines: 500 } });
   const before = await house.submit([{ input: 'What was said before. ⟦sim:fixed⟧' }]);
   const agent_id = before.agent_ids[0]!;
@@ -36,7 +36,7 @@ test('10,000 inputs over one agent: each answered under its name, the history of
       isolated: true,
     })),
   );
-  // None of them waits for another, nor for the agent.
+  // No run waits for another, nor for the agent.
   expect(await house.rows(`select 1 from run where state = 'queued'`)).toEqual([]);
   const next = await house.submit([{ input: 'What is said meanwhile. ⟦sim:fixed⟧', agent_id }]);
   await house.drive(worker, { rounds: 2_000 });

@@ -38,7 +38,7 @@ beforeAll(async () => {
 });
 afterAll(() => house.close());
 
-test('a batch of memory rewrites goes through every room and ends completed', async () => {
+test('a batch of memory rewrites goes through every flow and ends completed', async () => {
   const runs = Array.from({ length: 5 }, (_, index) => ({
     input: [
       'Rewrite.',
@@ -119,7 +119,7 @@ test('parallel calls of memory and module tools are all answered in one message,
   );
   const uses = messages[1]?.content.filter((block) => block['type'] === 'tool_use') ?? [];
   expect(uses).toHaveLength(4);
-  // The ids are those of the provider.
+  // The ids come from the provider.
   for (const { id } of uses) expect(id).toMatch(/^toolu_/);
   expect(messages[2]?.content.map((block) => [block['tool_use_id'], block['is_error'] ?? false])).toEqual(
     uses.map((block, index) => [block['id'], index >= 2]),
@@ -138,7 +138,7 @@ test('parallel calls of memory and module tools are all answered in one message,
   ]);
 });
 
-test('max_steps is exact: the calls of the last step are carried out and the run ends', async () => {
+test('max_steps is exact: the calls of the last step are made and the run ends', async () => {
   const batch = await house.submit([
     {
       input: Array.from({ length: 6 }, (_, n) =>
@@ -161,7 +161,7 @@ test('max_steps is exact: the calls of the last step are carried out and the run
   expect(steps?.count).toBe(3);
 });
 
-test('every step is booked with its own use and cost, and all together are what the provider bills', async () => {
+test('every step is booked with its own usage and cost, and their sum is the provider’s bill', async () => {
   const batch = await house.submit(
     Array.from({ length: 6 }, (_, index) => ({
       input: [
@@ -190,7 +190,7 @@ test('every step is booked with its own use and cost, and all together are what 
     Array.from({ length: 12 }, (_, index) => [Math.floor(index / 2), (index % 2) + 1]),
   );
   for (const { prompt, output, cost } of steps) expect(Math.min(prompt, output, cost)).toBeGreaterThan(0);
-  // Each is that of its own run: what a run read grows with its input, whatever its neighbours read.
+  // Each usage is its own run's: input tokens grow with the run's own input.
   const firsts = steps.filter(({ number }) => number === 1).map(({ prompt }) => prompt);
   for (const [index, prompt] of firsts.entries()) {
     if (index > 0) expect(prompt - (firsts[index - 1] ?? 0)).toBeCloseTo(1_000, -2);
@@ -214,7 +214,7 @@ test('every step is booked with its own use and cost, and all together are what 
   });
 });
 
-test('two runs of one agent take turns and the second reads what the first has written', async () => {
+test('two runs of one agent take turns, and the second reads the writes of the first', async () => {
   const batch = await house.submit([
     {
       input: call('core_memory_append', { label: 'notes', content: 'first' }),

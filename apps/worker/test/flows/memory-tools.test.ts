@@ -24,7 +24,7 @@ afterEach(async () => {
   await house.close();
 });
 
-/** The blocks of an agent as its next request shows them. */
+/** Reads the blocks of an agent as its next request shows them. */
 const blocksOf = (agentId: string | undefined) =>
   house.rows<{ label: string; value: string; description: string | null; revision: number }>(
     `select b.label, r.value, r.description, r.revision from agent_block k join block b on b.id = k.block_id
@@ -33,7 +33,7 @@ const blocksOf = (agentId: string | undefined) =>
     [agentId],
   );
 
-/** Whether each call of a batch was carried out, in order, by run. */
+/** Reads the state of each call of a batch, in order, by run. */
 const callsOf = async (batch: SubmittedBatch): Promise<string[]> =>
   (
     await house.rows<{ state: string }>(
@@ -55,7 +55,7 @@ async function resultsOf(batch: SubmittedBatch, index = 0): Promise<readonly str
 }
 
 /** Whether a statement, or a commit, waits for another transaction. */
-const isSomebodyWaiting = async (): Promise<boolean> =>
+const isTransactionWaiting = async (): Promise<boolean> =>
   (
     await house.rows(
       `select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`,
@@ -64,7 +64,7 @@ const isSomebodyWaiting = async (): Promise<boolean> =>
 
 const memory = (args: Readonly<Record<string, unknown>>, parallel = false) => call('memory', args, parallel);
 
-describe('blocks that a tool makes, gives up, renames and describes', () => {
+describe('blocks that a tool creates, detaches, renames and describes', () => {
   test('are stored, attached and found again under their label, slashes included', async () => {
     const batch = await house.submit([
       {
@@ -86,7 +86,7 @@ describe('blocks that a tool makes, gives up, renames and describes', () => {
       { label: 'c', value: '', description: 'of c', revision: 1 },
       { label: 'd', value: 'made by a rewrite', description: null, revision: 1 },
     ]);
-    // The block that was given up keeps its text and its history, each write with its writer.
+    // A detached block keeps its text and its history, each write with its writer.
     expect(
       await house.rows(
         `select r.revision, r.value, r.resolution, r.step_number, r.batch_id, r.run_id from block b
@@ -118,7 +118,7 @@ describe('blocks that a tool makes, gives up, renames and describes', () => {
       { kind: 'detached', label: 'a/b', step_number: 4 },
       { kind: 'created', label: 'd', step_number: 5 },
     ]);
-    // Shown by the steps that follow its making, and by none that follow its giving up.
+    // Shown by the steps after its creation, and by none after it was detached.
     const showing = await house.rows<{ number: number }>(
       `select s.number from step s join block b on b.id = any(s.block_ids) where b.label = 'a/b' order by s.number`,
     );
@@ -152,7 +152,7 @@ describe('blocks that a tool makes, gives up, renames and describes', () => {
     ]);
   });
 
-  test('two of them may swap their labels in one answer', async () => {
+  test('may swap their labels in one answer', async () => {
     const rename = (old_path: string, new_path: string) =>
       memory({ command: 'rename', old_path, new_path }, true);
     const batch = await house.submit([
@@ -169,7 +169,7 @@ describe('blocks that a tool makes, gives up, renames and describes', () => {
     ]);
   });
 
-  test('labels are handed on and swapped by one patch', async () => {
+  test('labels are reused and swapped by one patch', async () => {
     const patch = (...lines: readonly string[]) => call('memory_apply_patch', { patch: lines.join('\n') });
     const batch = await house.submit([
       {
@@ -192,7 +192,7 @@ describe('blocks that a tool makes, gives up, renames and describes', () => {
     ]);
   });
 
-  test('one that is read-only is neither renamed nor given up, and the call is an error', async () => {
+  test('a read-only block is neither renamed nor detached, and the call is an error', async () => {
     const batch = await house.submit([
       {
         input: [
@@ -211,7 +211,7 @@ describe('blocks that a tool makes, gives up, renames and describes', () => {
     expect(await blocksOf(batch.agent_ids[0])).toMatchObject([{ label: 'rules', value: 'be kind' }]);
   });
 
-  test('a shared one does not take a label that another of its agents uses', async () => {
+  test('a shared block does not take a label that another of its agents uses', async () => {
     const batch = await house.submit([
       {
         input: memory({ command: 'rename', old_path: 'notes', new_path: 'facts' }),
@@ -231,7 +231,7 @@ describe('blocks that a tool makes, gives up, renames and describes', () => {
     expect(await blocksOf(batch.agent_ids[1])).toMatchObject([{ label: 'facts' }, { label: 'notes' }]);
   });
 
-  test('a shared one is refused a label that another of its agents takes while the answer is applied', async () => {
+  test('a shared block is refused a label that another of its agents takes during the commit', async () => {
     const batch = await house.submit([
       {
         input: memory({ command: 'rename', old_path: 'notes', new_path: 'facts' }),
@@ -253,10 +253,10 @@ describe('blocks that a tool makes, gives up, renames and describes', () => {
       await looked.promise;
     });
     await attached.promise;
-    // A line is a chunk, so nothing but its own commit can tell it of the label.
+    // Each line is a chunk, so only its own commit can see the label.
     const alone = house.worker({ settings: { chunk_lines: 1, chunks_in_flight: 1 } });
     const driving = house.drive(alone);
-    await expect.poll(isSomebodyWaiting, { timeout: 20_000 }).toBe(true);
+    await expect.poll(isTransactionWaiting, { timeout: 20_000 }).toBe(true);
     looked.resolve();
     await attaching;
     await driving;
@@ -270,7 +270,7 @@ describe('blocks that a tool makes, gives up, renames and describes', () => {
     expect(await house.rows('select from result_line')).toEqual([]);
   });
 
-  test('a shared one that was renamed and given up by one patch keeps its new label from others', async () => {
+  test('a shared block renamed and detached by one patch keeps its new label from others', async () => {
     const lines = [
       ...['*** Update Block: notes', '*** Move to: facts', '*** Delete Block: facts'],
       ...['*** Update Block: plan', '*** Move to: facts'],
@@ -293,7 +293,7 @@ describe('blocks that a tool makes, gives up, renames and describes', () => {
     }
   });
 
-  test('two runs of one agent that make a block of the same label: the second is told', async () => {
+  test('two runs of one agent that create a block of the same label: the second gets an error', async () => {
     const create = memory({ command: 'create', path: 'plan', description: 'd', file_text: 'x' });
     const batch = await house.submit([
       { input: create, tools: ['memory'] },
@@ -305,7 +305,7 @@ describe('blocks that a tool makes, gives up, renames and describes', () => {
   });
 });
 
-test('a patch of several blocks is written whole or not at all', async () => {
+test('a patch of several blocks is written completely or not at all', async () => {
   const patch = (...lines: string[]) => call('memory_apply_patch', { patch: lines.join('\n') });
   const batch = await house.submit([
     {
@@ -325,7 +325,7 @@ test('a patch of several blocks is written whole or not at all', async () => {
   ]);
 });
 
-test('a rewrite, other calls, words, and calls that make no sense go on side by side, each its own way', async () => {
+test('a rewrite, other calls, words and invalid calls run side by side, each independently', async () => {
   const batch = await house.submit([
     {
       input: call('rethink_memory', { target_block_label: 'notes', new_memory: 'new' }),
@@ -368,7 +368,7 @@ test('a rewrite, other calls, words, and calls that make no sense go on side by 
   expect(await blocksOf(batch.agent_ids[3])).toMatchObject([{ value: 'old', revision: 1 }]);
 });
 
-/** Gives the first agent's block to the others too. */
+/** Attaches the first agent's block to the others too. */
 const share = (batch: SubmittedBatch, label: string) =>
   house.rows(
     `insert into agent_block (agent_id, block_id, label, project_id, position)
@@ -377,7 +377,7 @@ const share = (batch: SubmittedBatch, label: string) =>
     [batch.agent_ids, batch.agent_ids[0], label],
   );
 
-test('who edits one block leaves alone what another has written to a block that both show', async () => {
+test('an edit of one block leaves a concurrent edit of another shared block alone', async () => {
   const append = (label: string, content: string) => call('core_memory_append', { label, content });
   const batch = await house.submit([
     { input: append('shared', 'by one'), blocks: { shared: 'old' }, tools: ['core_memory_append'] },
@@ -391,13 +391,13 @@ test('who edits one block leaves alone what another has written to a block that 
   ]);
 });
 
-/** Sends what is ready, so that its requests are worked on while the test goes on. */
+/** Sends ready requests, which are processed while the test goes on. */
 async function send(): Promise<void> {
   await composeProviderBatch(worker);
   await submitProviderBatch(worker);
 }
 
-test('a write that takes back what somebody else wrote in between is a write, though the prompt shows that text', async () => {
+test('a write that restores an earlier text over a concurrent write is a write, though the prompt shows it', async () => {
   const batch = await house.submit([
     {
       input: call('memory_rethink', { label: 'notes', new_memory: 'as shown' }),
@@ -416,7 +416,7 @@ test('a write that takes back what somebody else wrote in between is a write, th
   expect(await blocksOf(batch.agent_ids[0])).toMatchObject([{ value: 'as shown', revision: 3 }]);
 });
 
-test('an agent and a block that are deleted while requests are in flight are the matter of their own runs alone', async () => {
+test('an agent and a block deleted during requests affect only their own runs', async () => {
   const batch = await house.submit(
     Array.from({ length: 4 }, () => ({
       input: ['one', 'two']
@@ -467,14 +467,14 @@ describe('the text of a block', () => {
       'one\ntwo\nthree',
     ],
     [
-      'takes patches of lines that look like their headings',
+      'takes patches with lines like patch headings',
       '-- old\nrest',
       'memory_apply_patch',
       { label: 'notes', patch: '@@\n--- old\n+++ new' },
       '++ new\nrest',
     ],
     [
-      'keeps its tabs where it is not edited',
+      'keeps tabs outside the edit',
       'a\tb\n\tc\none',
       'memory_replace',
       { label: 'notes', old_string: 'one', new_string: 'two' },
@@ -489,19 +489,19 @@ describe('the text of a block', () => {
 
   test.each<[string, string, Readonly<Record<string, unknown>>, string]>([
     [
-      'takes no patch with a line of no known kind',
+      'refuses a patch with an unknown kind of line',
       'memory_apply_patch',
       { label: 'notes', patch: '-one\ntwo' },
       'two',
     ],
     [
-      'takes no line numbers of the prompt',
+      'refuses line numbers of the prompt',
       'memory_insert',
       { label: 'notes', new_string: '1→ one' },
       'line number',
     ],
     [
-      'takes nothing over its limit',
+      'refuses text over its limit',
       'core_memory_append',
       { label: 'notes', content: 'x'.repeat(10_000) },
       '10004',
@@ -514,7 +514,7 @@ describe('the text of a block', () => {
     expect(await blocksOf(batch.agent_ids[0])).toMatchObject([{ value: 'one', revision: 1 }]);
   });
 
-  test('of many writes at once those over a limit or to a read-only block are refused alone, each of the others is a revision', async () => {
+  test('of many concurrent writes, only writes over a limit or to a read-only block are refused; others are revisions', async () => {
     const batch = await house.submit(
       Array.from({ length: 30 }, (_, index) => ({
         input: call('core_memory_append', { label: 'notes', content: 'x'.repeat(index % 3 === 1 ? 11 : 1) }),

@@ -25,7 +25,7 @@ beforeEach(async () => {
 });
 afterEach(() => house.close());
 
-/** A run that appends to its memory `calls` times, one step each, and then answers. */
+/** A run that appends to its memory in `calls` steps, and then answers. */
 function looping(calls: number, rest: Partial<SubmittedRun> = {}): SubmittedRun {
   return {
     input: Array.from({ length: calls }, (_, index) =>
@@ -66,8 +66,8 @@ const resume = (batchId: string): Promise<number> =>
 const inOrder = async (): Promise<void> => expect(await auditInvariants(house.database.db)).toEqual([]);
 
 describe('a cap on a batch', () => {
-  test('a $1 cap over 100 concurrent runs: never above $1, by our books and by the provider, and all end when it is raised', async () => {
-    // Each step costs about a cent, and more than a dollar is wanted.
+  test('a $1 cap over 100 concurrent runs: never above $1 in our books or the provider’s, and all end when it is raised', async () => {
+    // Each step costs about a cent, and all together more than a dollar.
     const fleet = Array.from({ length: 100 }, () =>
       looping(1, { model: 'anthropic/claude-fable-5', blocks: { notes: 'old '.repeat(2_000) } }),
     );
@@ -85,7 +85,7 @@ describe('a cap on a batch', () => {
     const stopped = await budgetOf(batch.id);
     expect(stopped).toMatchObject({ state: 'paused', reserved: 0, reserved_tokens: 0 });
     expect(stopped.state_reason).toContain('max_cost_usd');
-    // It was used, and not a billionth more than allowed at any moment.
+    // The cap was used, and never exceeded by a billionth.
     expect(highest).toBeGreaterThan(0.9 * USD);
     expect(highest).toBeLessThanOrEqual(USD);
     const { totals } = house.simulator.control.ledger();
@@ -104,8 +104,8 @@ describe('a cap on a batch', () => {
     await inOrder();
   });
 
-  test('what open requests give back lets waiting runs go, without anybody raising anything', async () => {
-    // Three requests fit at a time by their worst case; what they really cost leaves room for all.
+  test('released reservations let waiting runs go on, without a higher cap', async () => {
+    // Three requests fit at a time by their worst case; their real cost leaves room for all.
     const batch = await house.submit(
       Array.from({ length: 12 }, () => ({ input: 'Say hello.' })),
       { cap: tokens(3 * 1_024 + 500) },
@@ -124,7 +124,7 @@ describe('a cap on a batch', () => {
     await inOrder();
   });
 
-  test('one that leaves no room for the first request pauses the batch before anything is sent, and names itself', async () => {
+  test('too low for the first request pauses the batch before anything is sent, and is the stated reason', async () => {
     const batch = await house.submit([{ input: 'Say hello.' }], { cap: tokens(1_000) });
     await house.drive(house.worker());
     expect(await budgetOf(batch.id)).toMatchObject({
@@ -139,7 +139,7 @@ describe('a cap on a batch', () => {
     await inOrder();
   });
 
-  test('raised, queues every run that waits exactly once, and lifted, lets all go', async () => {
+  test('raised, queues every waiting run exactly once, and removed, lets all go', async () => {
     const batch = await house.submit(
       Array.from({ length: 600 }, () => ({ input: 'Say hello.' })),
       { cap: tokens(1_000) },
@@ -156,7 +156,7 @@ describe('a cap on a batch', () => {
     await inOrder();
   });
 
-  test('below what is used is refused, and so is one on a batch that reserved nothing', async () => {
+  test('below the used amount is refused, and so is a cap on a batch without reservations', async () => {
     const batch = await house.submit([looping(1)], { cap: dollars(1) });
     await composeProviderBatch(house.worker());
     await expect(raise(batch.id, { cost_nanousd: 1 })).rejects.toMatchObject({
@@ -167,7 +167,7 @@ describe('a cap on a batch', () => {
     await expect(raise(free.id, { cost_nanousd: USD })).rejects.toMatchObject({ code: 'conflict' });
   });
 
-  test('holds nothing back of other batches in the same provider batch', async () => {
+  test('does not delay other batches in the same provider batch', async () => {
     const poor = await house.submit([{ input: 'Say hello.' }, { input: 'Say hello.' }], {
       cap: tokens(1_100),
     });
@@ -186,7 +186,7 @@ describe('a cap on a batch', () => {
     }
   });
 
-  test('costs a batch without one no statement', async () => {
+  test('costs an uncapped batch no statement', async () => {
     await house.submit([looping(2)]);
     await house.drive(house.worker());
     expect(await house.rows('select 1 from step where reserved_nanousd is not null')).toEqual([]);
@@ -200,7 +200,7 @@ describe('capped requests that do not fit one body', () => {
   const long = (count: number): SubmittedRun[] =>
     Array.from({ length: count }, (_, index) => ({ input: `${index} ${'long '.repeat(400)}` }));
 
-  /** Composes and sends until nothing is left to compose; says how many requests were encoded to seal them, and what was reported. */
+  /** Composes and sends until nothing is left to compose; returns the number of encodings and the reports. */
   async function sendAll(settings: { readonly gather_window_ms?: number } = {}): Promise<{
     readonly worker: FlowDeps;
     readonly measured: number;
@@ -233,7 +233,7 @@ describe('capped requests that do not fit one body', () => {
     expect(measured).toBeLessThanOrEqual(2 * 600);
     expect(composed.length).toBeGreaterThan(4);
     expect(composed.reduce((sum, { requests }) => sum + Number(requests), 0)).toBe(600);
-    // Each body was filled, and nothing of it was taken back.
+    // Each body was filled, and no part of it was taken back.
     const sent = await house.rows<{ requests: number; bytes: number }>(
       'select request_count as requests, body_bytes::int as bytes from provider_batch order by created_at, id',
     );
@@ -250,7 +250,7 @@ describe('capped requests that do not fit one body', () => {
     await inOrder();
   });
 
-  test('are looked at again at once, and have waited for company already', async () => {
+  test('are looked at again at once, without a second gather window', async () => {
     await house.submit(long(200), { cap: DEAR });
     await house.rows(`update run_chunk set next_due_at = app_now() - interval '1 minute'`);
     const { composed } = await sendAll({ gather_window_ms: 60_000 });
@@ -260,7 +260,7 @@ describe('capped requests that do not fit one body', () => {
     expect(composed.reduce((sum, { requests }) => sum + Number(requests), 0)).toBe(200);
   });
 
-  test('go one by one where each is longer than a body', async () => {
+  test('go one by one if each is longer than a body', async () => {
     const input = 'x'.repeat(2 * BODY_BYTES_MAX);
     const batch = await house.submit([{ input }, { input }, { input }], { cap: DEAR });
     const { worker, composed } = await sendAll();
@@ -274,7 +274,7 @@ describe('capped requests that do not fit one body', () => {
     expect((await house.runsOf(batch.id)).every((run) => run.state === 'completed')).toBe(true);
   });
 
-  test('hold nothing back of other batches, and those without room wait for it, not for a body', async () => {
+  test('do not delay other batches, and requests without room wait for budget, not for a body', async () => {
     const poor = await house.submit(long(6), { cap: tokens(2 * 1_024 + 500) });
     const rich = await house.submit(long(300), { cap: DEAR });
     const free = await house.submit(long(50));
@@ -305,7 +305,7 @@ describe('capped requests that do not fit one body', () => {
 });
 
 describe('a cap on a run', () => {
-  test('is kept before the step is sent; the run ends as budget_exceeded, the others go on', async () => {
+  test('is checked before the step is sent; the run ends as budget_exceeded, the others go on', async () => {
     const batch = await house.submit([
       looping(5, { cap: tokens(2 * 1_024) }),
       looping(5, { cap: dollars(0.000_001) }),
@@ -323,7 +323,7 @@ describe('a cap on a run', () => {
     await inOrder();
   });
 
-  test('counts what its earlier steps wrote', async () => {
+  test('counts the output of its earlier steps', async () => {
     const batch = await house.submit([looping(5, { cap: tokens(1_024 + 30) })]);
     await house.drive(house.worker());
     const [run] = await house.runsOf(batch.id);
@@ -336,7 +336,7 @@ describe('a cap on a run', () => {
     await inOrder();
   });
 
-  test('that ends gives its conversation on to the next run of the agent', async () => {
+  test('that ends passes its conversation to the next run of the agent', async () => {
     const batch = await house.submit([
       { input: 'First.', cap: dollars(0.000_001) },
       { input: 'Second.', same_agent_as: 0 },
@@ -350,7 +350,7 @@ describe('a cap on a run', () => {
   });
 });
 
-describe('a reservation is given back', () => {
+describe('a reservation is released', () => {
   test.each<[string, SettingsChange['outcomes']]>([
     ['errored', { errored: 1, errored_type: 'invalid_request_error' }],
     ['expired', { expired: 1 }],
@@ -386,7 +386,7 @@ describe('a reservation is given back', () => {
     await inOrder();
   });
 
-  test('at the next look when the batch is paused, however long the provider wishes to be left alone', async () => {
+  test('at the next look when the batch is paused, regardless of a long retry-after', async () => {
     const action = { type: 'status', code: 429, headers: { 'retry-after': '3600' } } as const;
     house.simulator.control.addRule({ op: 'create', action });
     const batch = await house.submit([{ input: 'Say hello.' }], { cap: dollars(1) });
@@ -412,13 +412,13 @@ describe('a reservation is given back', () => {
 });
 
 describe('an operator', () => {
-  test('pauses a batch: what is at the provider is taken in, nothing more is sent, and a resume queues each run once', async () => {
+  test('pauses a batch: answers at the provider are ingested, nothing more is sent, and a resume queues each run once', async () => {
     const batch = await house.submit([looping(2), looping(2), looping(2)]);
     const worker = house.worker();
     await composeProviderBatch(worker);
     await submitProviderBatch(worker);
     await pause(batch.id);
-    // A drive ends at once where no batch runs: each is one round of every flow.
+    // A drive ends at once if no batch runs: each is one round of every flow.
     for (let round = 0; round < 5; round++) await house.drive(worker);
     expect(house.simulator.control.ledger().totals.requests).toBe(3);
     expect((await house.runsOf(batch.id)).map((run) => [run.state, run.step_number])).toEqual([
@@ -437,7 +437,7 @@ describe('an operator', () => {
     await inOrder();
   });
 
-  test('who paused it is not overruled by a raised cap', async () => {
+  test('keeps its pause when the cap is raised', async () => {
     const batch = await house.submit([{ input: 'Say hello.' }], { cap: tokens(1_000) });
     await house.drive(house.worker());
     await pause(batch.id);
@@ -448,7 +448,7 @@ describe('an operator', () => {
     expect(await budgetOf(batch.id)).toMatchObject({ state: 'completed' });
   });
 
-  test('cannot pause or resume what is over', async () => {
+  test('cannot pause or resume an ended batch', async () => {
     const batch = await house.submit([{ input: 'Say hello.' }]);
     await house.drive(house.worker());
     await expect(pause(batch.id)).rejects.toMatchObject({ code: 'conflict' });
@@ -457,7 +457,7 @@ describe('an operator', () => {
   });
 });
 
-test('max_tokens stays within what the model writes at most, doubled or not', async () => {
+test('max_tokens stays within the model’s maximum, doubled or not', async () => {
   await house.submit([
     { input: 'Say hello.', max_tokens: 500_000 },
     { input: 'Say hello.', max_tokens: 40_000 },
@@ -465,13 +465,13 @@ test('max_tokens stays within what the model writes at most, doubled or not', as
   ]);
   await house.rows('update run set token_boost = 1 where ordinal > 0');
   await composeProviderBatch(house.worker());
-  // Haiku 4.5 writes 64,000 tokens.
+  // Maximum of Haiku 4.5: 64,000 tokens.
   expect(
     await house.rows('select max_tokens from step s join run r on r.id = s.run_id order by r.ordinal'),
   ).toEqual([{ max_tokens: 64_000 }, { max_tokens: 64_000 }, { max_tokens: 20 }]);
 });
 
-test('a refusal before the first word is free, and one in the middle is not: our books say what the provider billed', async () => {
+test('a refusal before the first word is free, a later refusal is not: our books match the provider’s bill', async () => {
   const batch = await house.submit([{ input: '⟦sim:refusal⟧' }, { input: '⟦sim:refusal?mid=1⟧' }], {
     cap: dollars(1),
   });
@@ -487,7 +487,7 @@ test('a refusal before the first word is free, and one in the middle is not: our
   await inOrder();
 });
 
-test('an agent whose window is larger than the table’s reserves for all of it', async () => {
+test('an agent with a larger window than the table’s reserves for all of it', async () => {
   const input = 'x'.repeat(300_000);
   const small = await house.submit([{ input }], { cap: dollars(10) });
   const large = await house.submit([{ input, agent: { context_window_limit: 1_000_000 } }], {
@@ -500,7 +500,7 @@ test('an agent whose window is larger than the table’s reserves for all of it'
   expect((await budgetOf(large.id)).reserved).toBeGreaterThan(300_000 * 1_000 + answer);
 });
 
-test('an answer of a model without a price is booked without a cost, which is not nothing', async () => {
+test('an answer of a model without a price is booked without a cost, not with cost 0', async () => {
   const prices = { version: '2030-01-01', batch_factor: 0.5, models: new Map() };
   const batch = await house.submit([{ input: 'Say hello.' }], { cap: tokens(9_999) });
   await house.drive(house.worker({ settings: { prices } }));

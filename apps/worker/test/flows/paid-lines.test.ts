@@ -19,7 +19,7 @@ afterEach(() => house.close());
 
 const inOrder = async (): Promise<void> => expect(await auditInvariants(house.database.db)).toEqual([]);
 
-/** What steps have booked and what the provider has billed, in nanodollars; the budget's own count where there is one. */
+/** Reads the costs booked by steps, billed by the provider and counted by the budget if any, in nanodollars. */
 async function books() {
   const [row] = await house.rows<{ booked: number; tallied: number; spent: number | null }>(
     `select (select coalesce(sum(cost_nanousd), 0)::float8 from step) as booked,
@@ -40,9 +40,9 @@ const spoil = (action: Action, times?: number): void => {
   house.simulator.control.addRule({ op: 'results', match: times === undefined ? {} : { times }, action });
 };
 
-describe('an answer that cannot be used', () => {
+describe('an unusable answer', () => {
   test.each(['deep', 'no_array', 'odd_block'] as const)(
-    'because of %s content is booked, asked for once, and ends its run with its reason',
+    'with %s content is booked, requested once, and ends its run with its reason',
     async (how) => {
       spoil({ type: 'unusableAnswers', how });
       const cap = { cost_nanousd: 30_000_000, output_tokens: null };
@@ -69,7 +69,7 @@ describe('an answer that cannot be used', () => {
     },
   );
 
-  test('as a prompt can cause it never takes a batch over its cap, however many ask for it', async () => {
+  test('caused by any number of prompts never takes a batch over its cap', async () => {
     const cap = { cost_nanousd: 30_000_000, output_tokens: null };
     const runs = Array.from({ length: 12 }, () => ({ input: '⟦sim:deepArgs?levels=4000⟧' }));
     const batch = await house.submit(runs, { cap });
@@ -83,7 +83,7 @@ describe('an answer that cannot be used', () => {
     await inOrder();
   });
 
-  test('in a batch that is being cancelled is booked too', async () => {
+  test('in a batch being cancelled is booked too', async () => {
     spoil({ type: 'unusableAnswers' });
     const batch = await house.submit([{ input: 'a' }]);
     const worker = house.worker();
@@ -101,7 +101,7 @@ describe('an answer that cannot be used', () => {
 });
 
 describe('a line that is garbled', () => {
-  test('is asked for again, and each time what can be made out of its cost is booked', async () => {
+  test('is requested again, and the readable part of its cost is booked each time', async () => {
     spoil({ type: 'unusableAnswers', how: 'garbled' });
     const batch = await house.submit([{ input: 'a' }]);
     await house.drive(house.worker({ settings: { streams_max: 2 } }), { hasten: true, rounds: 500 });
@@ -113,7 +113,7 @@ describe('a line that is garbled', () => {
     await inOrder();
   });
 
-  test('at first and read well later is booked once', async () => {
+  test('at first and readable later is booked once', async () => {
     spoil({ type: 'unusableAnswers', how: 'garbled' }, 1);
     const batch = await house.submit([{ input: 'a' }]);
     await house.drive(house.worker(), { hasten: true });
@@ -123,7 +123,7 @@ describe('a line that is garbled', () => {
     await inOrder();
   });
 
-  test('and gone in later passes is booked when its step is given up as missing', async () => {
+  test('and missing in later passes is booked when its step is settled as missing', async () => {
     spoil({ type: 'unusableAnswers', how: 'garbled' }, 1);
     house.simulator.control.addRule({
       op: 'results',
@@ -138,7 +138,7 @@ describe('a line that is garbled', () => {
     await inOrder();
   });
 
-  test('that does not name its model is booked at the price of the agent’s model', async () => {
+  test('without its model is booked at the price of the agent’s model', async () => {
     spoil({ type: 'unusableAnswers', how: 'garbled' }, 1);
     house.simulator.control.addRule({
       op: 'results',
@@ -159,20 +159,20 @@ describe('a line that is garbled', () => {
   });
 });
 
-/** Seals and sends all that is ready. */
+/** Seals and sends all ready requests. */
 async function sendAll(worker: FlowDeps): Promise<void> {
   while ((await composeProviderBatch(worker)).worked);
   while ((await submitProviderBatch(worker)).worked);
 }
 
-/** Takes in all that has ended. */
+/** Ingests all ended batches. */
 async function takeIn(worker: FlowDeps): Promise<void> {
   await house.hasten();
   await pollProviderBatches(worker);
   while ((await ingestResults(worker)).worked);
 }
 
-describe('requests that are cancelled at the console of the provider', () => {
+describe('requests cancelled at the provider’s console', () => {
   const state = async (batchId: string) => {
     const [row] = await house.rows<{ state: string; state_reason: string | null }>(
       'select state, state_reason from batch where id = $1',
@@ -190,7 +190,7 @@ describe('requests that are cancelled at the console of the provider', () => {
 
   beforeEach(() => void house.simulator.control.addRule({ op: 'create', action: { type: 'neverEnds' } }));
 
-  test('are not sent again before their batch is resumed, and all of them are then', async () => {
+  test('are all sent again after a resume of their batch, and not before', async () => {
     const batch = await house.submit([{ input: 'a' }, { input: 'b' }]);
     const other = await house.submit([{ input: 'c' }]);
     const worker = house.worker({ settings: { requests_max: 2 } });
@@ -222,7 +222,7 @@ describe('requests that are cancelled at the console of the provider', () => {
     await inOrder();
   });
 
-  test('count as no failure, however often that happens', async () => {
+  test('count as no failure, however often it happens', async () => {
     const batch = await house.submit([{ input: 'a' }]);
     const worker = house.worker();
     for (let times = 1; times <= 6; times++) {
@@ -234,7 +234,7 @@ describe('requests that are cancelled at the console of the provider', () => {
     }
   });
 
-  test('change nothing of a batch that is being cancelled, nor the reason of an operator', async () => {
+  test('change neither a batch being cancelled nor an operator’s reason', async () => {
     const [cancelled, paused] = [await house.submit([{ input: 'a' }]), await house.submit([{ input: 'b' }])];
     const worker = house.worker();
     await sendAll(worker);

@@ -11,7 +11,7 @@ import { answering, call, openHouse, type House } from './house.ts';
 let house: House;
 beforeAll(async () => {
   house = await openHouse(inject('postgresUrl'), {
-    // The lines of a file in the order of the runs.
+    // Lines of a file in the order of the runs.
     simulator: { settings: { result_order: 'submitted' } },
     modules: [
       {
@@ -24,7 +24,7 @@ beforeAll(async () => {
       },
     ],
   });
-  // Whatever holds this word cannot be stored: a stand-in for what nobody has thought of yet.
+  // Rows with this word cannot be stored: a stand-in for unforeseen faults.
   await house.rows(`
     create function refuse_arsenic() returns trigger language plpgsql as $$
     begin
@@ -61,7 +61,7 @@ test('a line that cannot be stored ends its own run as poison, and every other l
   await house.rows('drop trigger arsenic on message');
 });
 
-/** Result lines that name a model which no price table knows. */
+/** Replaces the model of result lines by an unknown one. */
 async function* otherModel(chunks: AsyncIterable<Buffer>): AsyncIterable<Buffer> {
   const all: Buffer[] = [];
   for await (const chunk of chunks) all.push(chunk);
@@ -70,7 +70,7 @@ async function* otherModel(chunks: AsyncIterable<Buffer>): AsyncIterable<Buffer>
   );
 }
 
-test('a line put aside is priced as others are: by the definition, where the model that it names has no price', async () => {
+test('a line set aside is priced like others: by the definition if its model has no price', async () => {
   await house.rows(
     `create trigger arsenic before insert on message for each row execute function refuse_arsenic('assistant')`,
   );
@@ -120,7 +120,7 @@ test('a run whose tool results cannot be stored ends alone, its calls answered w
       },
     },
   });
-  // A chunk that fails rests before it is tried again; the test does not.
+  // A failed chunk rests before its retry; the test does not.
   await house.rows(`
     create function hurry() returns trigger language plpgsql as $$ begin new.next_due_at := app_now(); return new; end $$`);
   await house.rows('create trigger hurry before update on run_chunk for each row execute function hurry()');
@@ -145,8 +145,8 @@ test('a run whose tool results cannot be stored ends alone, its calls answered w
   expect(last?.content).toMatchObject([{ type: 'tool_result', is_error: true }]);
 });
 
-describe('a chunk whose transaction takes longer than the database allows', () => {
-  /** What a statement meets that stores more than `rows_max` messages of this role, or the word "slow". */
+describe('a chunk whose transaction exceeds the statement timeout', () => {
+  /** Slows statements that store more than `rows_max` messages of this role, or the word "slow". */
   const limit = async (role: string, rows_max: number): Promise<void> => {
     await house.rows(
       `create function take_long() returns trigger language plpgsql as $$
@@ -174,7 +174,7 @@ describe('a chunk whose transaction takes longer than the database allows', () =
     expect(new Set(ends.map((run) => run.stop_reason))).toEqual(new Set(['end_turn']));
   });
 
-  test('because of one line loses that line alone, and only when no pass over the results could apply it', async () => {
+  test('because of one line loses only that line, and only if no pass could apply it', async () => {
     await limit('assistant', 40);
     const batch = await house.submit(
       Array.from({ length: 20 }, (_, index) => ({
@@ -203,7 +203,7 @@ describe('a chunk whose transaction takes longer than the database allows', () =
     while ((await house.rows(`select 1 from provider_batch where state = 'ended'`)).length === 0);
   };
 
-  /** A batch of which three lines of twenty were too slow in all passes but the last. */
+  /** A batch of which three lines of twenty timed out in all passes but the last. */
   const toLastPass = async () => {
     await limit('assistant', 40);
     const batch = await house.submit(
@@ -222,7 +222,7 @@ describe('a chunk whose transaction takes longer than the database allows', () =
     expect(new Set(ends.map((run) => run.stop_reason))).toEqual(new Set(['end_turn']));
   };
 
-  test('because of many lines, one after the other, holds up no line beside or behind them, and loses none', async () => {
+  test('because of many consecutive lines blocks no other line and loses none', async () => {
     await limit('assistant', 40);
     const batch = await house.submit(
       Array.from({ length: 48 }, (_, index) => ({ input: slowBefore(8, index) })),
@@ -243,7 +243,7 @@ describe('a chunk whose transaction takes longer than the database allows', () =
     await expectAllEnded(batch);
   });
 
-  test('because the database is slow, for all lines alike, loses none, however often they are tried', async () => {
+  test('because the database is slow for all lines loses none, however often they are tried', async () => {
     await limit('assistant', 0);
     const batch = await house.submit(Array.from({ length: 12 }, () => ({ input: 'Say hello.' })));
     const worker = house.worker();
@@ -264,9 +264,9 @@ describe('a chunk whose transaction takes longer than the database allows', () =
     await expectAllEnded(batch);
   });
 
-  test('in the last pass, for some lines and for a while, loses none that is in time when it is tried once more', async () => {
+  test('in the last pass, for a few lines and for a while, loses no line that is fast enough in its retry', async () => {
     const { worker, batch } = await toLastPass();
-    // From here on a line that is slow is in time the second time that it is alone; sequences stand when statements are undone.
+    // From here on a slow line is in time at its second attempt alone; sequences survive a rollback.
     await house.rows(`
       create sequence tries;
       create or replace function take_long() returns trigger language plpgsql as $$
@@ -282,7 +282,7 @@ describe('a chunk whose transaction takes longer than the database allows', () =
     await house.rows('drop sequence tries');
   });
 
-  test('in the last pass loses none that cannot be put aside in time either', async () => {
+  test('in the last pass loses no line that cannot be set aside in time either', async () => {
     const { worker, batch } = await toLastPass();
     await house.rows(`
       create function take_longer() returns trigger language plpgsql as $$
@@ -299,8 +299,8 @@ describe('a chunk whose transaction takes longer than the database allows', () =
   });
 
   test.each([
-    ['few are put aside at once', 3, { left: 5, aside: 3 }],
-    ['of many none is', 4, { left: 9, aside: 0 }],
+    ['a few are set aside at once', 3, { left: 5, aside: 3 }],
+    ['of many none is set aside', 4, { left: 9, aside: 0 }],
   ])('because of some lines, with others that cannot be stored: %s', async (_what, bad, expected) => {
     await limit('assistant', 40);
     await house.rows(
@@ -329,7 +329,7 @@ describe('a chunk whose transaction takes longer than the database allows', () =
     });
   });
 
-  test('of tool results is committed in parts, and no call is made again', async () => {
+  test('of tool results is committed in parts, and no call is repeated', async () => {
     const batch = await house.submit(
       Array.from({ length: 6 }, (_, index) => ({
         input: call('echo', { text: `${index}` }),

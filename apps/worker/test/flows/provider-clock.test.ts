@@ -24,13 +24,13 @@ const skewBy = (skew_ms: number): unknown => house.simulator.control.configure({
 const credential = async (): Promise<unknown> =>
   (await house.rows('select pause_reason, failures, clock_offset_ms from credential'))[0];
 
-/** What the provider billed, and how much of it twice. */
+/** Reads the number of billed requests, and of requests billed twice. */
 function billed(): { requests: number; twice: number } {
   const { totals, repeated } = house.simulator.control.ledger();
   return { requests: totals.requests, twice: repeated.content_hashes };
 }
 
-test('nothing is sent while the clocks are farther apart than a search covers; the reason shows, and it ends with the cause', async () => {
+test('nothing is sent while the clocks are too far apart for a search; the reason shows and ends with the cause', async () => {
   skewBy(31 * MINUTE_MS);
   const batch = await submitTexts(2);
   const worker = house.worker();
@@ -43,7 +43,7 @@ test('nothing is sent while the clocks are farther apart than a search covers; t
   expect(house.simulator.control.batches()).toEqual([]);
   expect(await credential()).toMatchObject({ pause_reason: PAUSE_REASONS.clocks_apart, failures: 0 });
   skewBy(29 * MINUTE_MS);
-  // An answer or two of the old time do not outweigh those of the new one.
+  // A few answers of the old time do not outweigh answers of the new time.
   for (let asked = 0; asked < 3; asked++) await worker.provider.clock.refresh();
   expect(await inTransaction(house.database.db, (trx) => resumeCredential(trx, 'default'))).toBe(
     PAUSE_REASONS.clocks_apart,
@@ -52,7 +52,7 @@ test('nothing is sent while the clocks are farther apart than a search covers; t
   expect(billed()).toEqual({ requests: batch.run_ids.length, twice: 0 });
 });
 
-test('an offset is an alarm from half a minute on, told once and kept with its credential', async () => {
+test('an offset is an alarm from half a minute on, reported once and stored with its credential', async () => {
   skewBy(-40_000);
   await submitTexts(1);
   const worker = house.worker();
@@ -64,7 +64,7 @@ test('an offset is an alarm from half a minute on, told once and kept with its c
   expect(Math.abs(clock_offset_ms + 40_000)).toBeLessThan(2_000);
 });
 
-test('a provider that tells no time is sent to, and searched by the database’s clock', async () => {
+test('a provider without a time is sent to, and searched by the database’s clock', async () => {
   house.simulator.control.addRule({ op: 'create', match: { times: 1 }, action: { type: 'commitThenDrop' } });
   const batch = await submitTexts(2);
   const honest = house.worker();
@@ -83,30 +83,27 @@ test('a provider that tells no time is sent to, and searched by the database’s
   expect(billed()).toEqual({ requests: batch.run_ids.length, twice: 0 });
 });
 
-test.each([-20, 20])(
-  'an unanswered create is found by a clock that jumped %d minutes after it',
-  async (minutes) => {
-    house.simulator.control.addRule({
-      op: 'create',
-      match: { times: 1 },
-      action: { type: 'commitThenDrop' },
-    });
-    const batch = await submitTexts(2);
-    const worker = house.worker();
-    await composeProviderBatch(worker);
-    expect(await submitProviderBatch(worker)).toMatchObject({ outcome: 'unknown' });
-    await house.rows(
-      `update provider_batch set provider_sent_at = provider_sent_at + $1 * interval '1 minute'`,
-      [minutes],
-    );
-    await house.hasten();
-    expect(await reconcileSubmission(worker)).toMatchObject({ outcome: 'adopted' });
-    await house.drive(worker, { hasten: true });
-    expect(billed()).toEqual({ requests: batch.run_ids.length, twice: 0 });
-  },
-);
+test.each([-20, 20])('an unanswered create is found after its clock jumped %d minutes', async (minutes) => {
+  house.simulator.control.addRule({
+    op: 'create',
+    match: { times: 1 },
+    action: { type: 'commitThenDrop' },
+  });
+  const batch = await submitTexts(2);
+  const worker = house.worker();
+  await composeProviderBatch(worker);
+  expect(await submitProviderBatch(worker)).toMatchObject({ outcome: 'unknown' });
+  await house.rows(
+    `update provider_batch set provider_sent_at = provider_sent_at + $1 * interval '1 minute'`,
+    [minutes],
+  );
+  await house.hasten();
+  expect(await reconcileSubmission(worker)).toMatchObject({ outcome: 'adopted' });
+  await house.drive(worker, { hasten: true });
+  expect(billed()).toEqual({ requests: batch.run_ids.length, twice: 0 });
+});
 
-test('a lease that a jump of the database’s clock ended begins a whole quarantine, which both clocks have to see through', async () => {
+test('a lease ended by a clock jump of the database starts a full quarantine, measured by both clocks', async () => {
   house.simulator.control.addRule({ op: 'create', match: { times: 1 }, action: { type: 'dropBefore' } });
   await submitTexts(2);
   const reconcile = {
@@ -135,7 +132,7 @@ test('a lease that a jump of the database’s clock ended begins a whole quarant
   expect(await reconcileSubmission(worker)).toMatchObject({ outcome: 'withdrawn' });
 });
 
-/** The signals that a worker rings. */
+/** A worker that records its signals. */
 function listening(worker: FlowDeps): { readonly worker: FlowDeps; readonly rung: Signal[] } {
   const rung: Signal[] = [];
   const ring: FlowDeps['bell']['ring'] = (signals) => {
@@ -148,7 +145,7 @@ function listening(worker: FlowDeps): { readonly worker: FlowDeps; readonly rung
 test.each([
   [20, 20],
   [600, 30],
-])('where a look is due every %d s, a created batch is looked at first after %d s', async (every, first) => {
+])('with a look every %d s, a created batch is first looked at after %d s', async (every, first) => {
   house.simulator.control.configure({ latency: 'fixed:10000000' });
   await submitTexts(1);
   const poll_interval_ms = every * 1_000;
@@ -163,8 +160,8 @@ test.each([
   expect(rung).toContainEqual({ kind: 'poll', id: row?.id });
 });
 
-test('a created batch whose booking fails stays in doubt, and is found: it is not booked past its lease', async () => {
-  // The first booking fails for a reason that has nothing to do with the lease.
+test('a created batch whose booking fails stays in doubt and is found: it is not booked past its lease', async () => {
+  // The first booking fails independently of the lease.
   await house.rows('create sequence bookings');
   await house.rows(`
     create function fail_first_booking() returns trigger language plpgsql as $$
@@ -187,7 +184,7 @@ test('a created batch whose booking fails stays in doubt, and is found: it is no
   expect(billed()).toEqual({ requests: batch.run_ids.length, twice: 0 });
 });
 
-/** A worker whose create is answered only after `meanwhile`, when others have taken its batch over. */
+/** A worker whose create is answered only after `meanwhile`, when its batch was taken over. */
 function overtaken(meanwhile: () => Promise<unknown>): FlowDeps {
   const worker = house.worker();
   return {
@@ -206,7 +203,7 @@ function overtaken(meanwhile: () => Promise<unknown>): FlowDeps {
   };
 }
 
-test('a sender that was overtaken and gets its answer books it: the batch in doubt takes it at once', async () => {
+test('an overtaken sender books its late answer: the batch in doubt takes it at once', async () => {
   const batch = await submitTexts(3);
   const other = house.worker();
   const { worker, rung } = listening(overtaken(() => reconcileSubmission(other)));
@@ -219,7 +216,7 @@ test('a sender that was overtaken and gets its answer books it: the batch in dou
   expect(billed()).toEqual({ requests: batch.run_ids.length, twice: 0 });
 });
 
-/** Takes the submission of a sender over and gives it up, so that its steps are to be sent anew. */
+/** Takes over the submission of a sender and gives it up, so that its steps are sent again. */
 async function withdraw(other: FlowDeps): Promise<void> {
   for (const outcome of ['unknown', 'not found yet', 'withdrawn']) {
     expect(await reconcileSubmission(other)).toMatchObject({ outcome });
@@ -227,7 +224,7 @@ async function withdraw(other: FlowDeps): Promise<void> {
   }
 }
 
-test('a sender that was overtaken and gets its answer after its steps were sent anew books and cancels its batch', async () => {
+test('an overtaken sender whose steps were sent again books and cancels its batch', async () => {
   house.simulator.control.configure({ latency: 'fixed:10000000' });
   house.simulator.control.addRule({ op: 'list', action: { type: 'omit' } });
   await submitTexts(3);
@@ -247,7 +244,7 @@ test('a sender that was overtaken and gets its answer after its steps were sent 
   ]);
 });
 
-test('a batch whose cancel the provider has not heard is left to the hunt, which books it', async () => {
+test('a batch whose cancel got no answer is left to the hunt, which books it', async () => {
   const { control } = house.simulator;
   control.configure({ latency: 'fixed:10000000' });
   control.addRule({ op: 'list', match: { times: 3 }, action: { type: 'omit' } });
@@ -270,7 +267,7 @@ test('a batch whose cancel the provider has not heard is left to the hunt, which
   expect(control.batches()[0]?.status).toBe('canceling');
 });
 
-test('in a shared workspace a stranger of our size that goes on for hours does not hold up steps that are answered', async () => {
+test('in a shared workspace a foreign batch of our size that runs for hours does not delay answered steps', async () => {
   const { control } = house.simulator;
   control.configure({ latency: 'fixed:10000000' });
   const strangers = new Anthropic({ apiKey: 'test-key', baseURL: house.simulator.apiUrl }).messages.batches;
@@ -291,7 +288,7 @@ test('in a shared workspace a stranger of our size that goes on for hours does n
   const theirs = await make();
   const ended = await make();
   await control.command(ended.id, 'expire');
-  // A twin had our own batch for a while, so the stranger's is adopted.
+  // A twin held our own batch for a while, so the foreign batch is adopted.
   await house.rows('update provider_batch set not_ours = $1', [[ours?.id, ended.id]]);
   await house.hasten();
   expect(await reconcileSubmission(worker)).toMatchObject({ outcome: 'adopted', provider_id: theirs.id });
@@ -305,7 +302,7 @@ test('in a shared workspace a stranger of our size that goes on for hours does n
   expect(await house.runsOf(batch.id)).toMatchObject(batch.run_ids.map(() => ({ stop_reason: 'end_turn' })));
   expect(billed()).toEqual({ requests: 3, twice: 0 });
   expect(control.batches().find(({ id }) => id === theirs.id)?.status).toBe('in_progress');
-  // A stranger that has ended is read three times at most, however often is hunted.
+  // An ended foreign batch is read three times at most, in any number of hunts.
   for (let hunt = 0; hunt < 4; hunt++) await huntOrphans(worker);
   const before = resultsRead();
   await huntOrphans(worker);

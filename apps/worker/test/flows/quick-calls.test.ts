@@ -56,7 +56,7 @@ const looks = (count: number): readonly Calls[] =>
 
 const whatOf = (request: ToolRequest): string => (request.arguments as { what: string }).what;
 
-/** A tool host that remembers what it was asked, call by call. */
+/** A tool host that records its calls. */
 function world(replyTo: (request: ToolRequest) => Partial<ToolReply> = () => ({})): {
   readonly tools: ToolPort;
   readonly asked: ToolRequest[][];
@@ -84,7 +84,7 @@ function world(replyTo: (request: ToolRequest) => Partial<ToolReply> = () => ({}
 
 const quickWorker = (parts: WorkerParts): FlowDeps => house.worker({ quickTools: POLICY, ...parts });
 
-/** Brings all runs to where their first answers are committed. */
+/** Takes all runs to the point where their first answers are committed. */
 async function untilAnswered(worker: FlowDeps): Promise<void> {
   for (const flow of [composeProviderBatch, submitProviderBatch, pollProviderBatches, ingestResults]) {
     for (let round = 0; round < 50; round++) {
@@ -104,8 +104,8 @@ const statesOf = (batch: SubmittedBatch): Promise<readonly { run: string; step: 
     [batch.id],
   );
 
-describe('calls without side effects of a tool that comes back at once', () => {
-  test('end in the commit of their answer, the first ones to find out that it does', async () => {
+describe('calls without side effects of a fast tool', () => {
+  test('end in the commit of their answer, the first calls as probes', async () => {
     const batch = await submitCalls(looks(10));
     const { tools, asked } = world();
     await untilAnswered(quickWorker({ tools }));
@@ -138,7 +138,7 @@ describe('calls without side effects of a tool that comes back at once', () => {
     expect(asked.flat()).toHaveLength(10);
   });
 
-  test('go with calls of memory tools, and with calls that are refused, into one message', async () => {
+  test('are answered in one message with calls of memory tools and refused calls', async () => {
     const [runId] = (
       await submitCalls([
         [
@@ -171,7 +171,7 @@ describe('calls without side effects of a tool that comes back at once', () => {
     expect(await statesOf(batch)).toEqual([{ run: 'ready', step: 'done', call: 'failed' }]);
   });
 
-  test('have the keys that they would have had the ordinary way', async () => {
+  test('have the same keys as in the ordinary way', async () => {
     const quick = world();
     await submitCalls(looks(1));
     await untilAnswered(
@@ -183,8 +183,8 @@ describe('calls without side effects of a tool that comes back at once', () => {
   });
 });
 
-describe('left to the ordinary way are', () => {
-  test('all calls of a step that makes one with side effects', async () => {
+describe('the ordinary way is taken by', () => {
+  test('all calls of a step with a side effect', async () => {
     const batch = await submitCalls([
       [
         ['act_none', { what: 'look' }],
@@ -197,7 +197,7 @@ describe('left to the ordinary way are', () => {
     expect(await statesOf(batch)).toEqual([{ run: 'acting', step: 'answered', call: 'pending pending' }]);
   });
 
-  test('calls that come to no end, and from then on all of that tool', async () => {
+  test('calls that never end, and from then on all calls of that tool', async () => {
     const batch = await submitCalls(looks(8));
     const { tools, asked } = world((request) =>
       whatOf(request) === 'look 1' ? { status: 'timed_out', result: 'too slow' } : {},
@@ -209,7 +209,7 @@ describe('left to the ordinary way are', () => {
     expect(states.filter(({ run, call }) => run === 'acting' && call === 'pending')).toHaveLength(6);
   });
 
-  test('calls of a tool that takes its time', async () => {
+  test('calls of a slow tool', async () => {
     const batch = await submitCalls(looks(8));
     const { tools, asked } = world(() => ({ duration_ms: 90 }));
     const worker = quickWorker({ tools, settings: { chunk_lines: 4, chunks_in_flight: 1 } });
@@ -225,7 +225,7 @@ describe('left to the ordinary way are', () => {
     expect(await statesOf(batch)).toMatchObject([{ run: 'acting' }, { run: 'acting' }]);
   });
 
-  test('calls of agents with tool rules, whose history decides what they may call', async () => {
+  test('calls of agents with tool rules, whose history decides the allowed calls', async () => {
     const batch = await submitCalls(looks(1), [
       { type: 'max_count_per_step', tool_name: 'act_none', max_count_limit: 1 },
     ]);
@@ -236,7 +236,7 @@ describe('left to the ordinary way are', () => {
   });
 });
 
-test('a worker that dies before the commit leaves nothing: the calls are made again, the answers applied once', async () => {
+test('a worker that crashes before the commit leaves nothing: calls are repeated, answers applied once', async () => {
   const batch = await submitCalls(looks(4));
   const first = world();
   const dying = quickWorker({
@@ -257,7 +257,7 @@ test('a worker that dies before the commit leaves nothing: the calls are made ag
   expect((await house.runsOf(batch.id)).every((run) => run.stop_reason === 'end_turn')).toBe(true);
 });
 
-test('an answer that is applied already has no call made when the results are read again', async () => {
+test('an answer that is already applied makes no call when the results are read again', async () => {
   const batch = await submitCalls(looks(4));
   const { tools, asked } = world();
   const worker = quickWorker({ tools });
@@ -269,7 +269,7 @@ test('an answer that is applied already has no call made when the results are re
   expect(await statesOf(batch)).toMatchObject(Array.from({ length: 4 }, () => ({ run: 'ready' })));
 });
 
-test('a batch that is cancelled while its calls are made ends without their results', async () => {
+test('a batch cancelled during its calls ends without their results', async () => {
   const batch = await submitCalls(looks(2));
   const { tools } = world();
   const cancelling: ToolPort = {
@@ -283,7 +283,7 @@ test('a batch that is cancelled while its calls are made ends without their resu
   expect(await house.rows(`select 1 from message where role = 'user' and step_number = 1`)).toEqual([]);
 });
 
-test('calls that hang hold a chunk up for its time alone, and go the ordinary way', async () => {
+test('hanging calls delay a chunk only by its time limit, and go the ordinary way', async () => {
   const batch = await submitCalls(looks(6));
   const { tools } = world();
   const asked: number[] = [];
@@ -300,7 +300,7 @@ test('calls that hang hold a chunk up for its time alone, and go the ordinary wa
   expect(states.filter(({ run, call }) => run === 'acting' && call === 'pending')).toHaveLength(3);
 });
 
-test('calls whose arguments take long to check leave leases their turns to be renewed', async () => {
+test('calls whose arguments take long to check do not stop the renewal of leases', async () => {
   const text = 'x'.repeat(990);
   const batch = await submitCalls(Array.from({ length: 60 }, () => [['act_checked', { what: text }]]));
   const { tools } = world();
@@ -311,7 +311,7 @@ test('calls whose arguments take long to check leave leases their turns to be re
   );
 });
 
-test('a result that cannot be stored is no fault of the line: its call goes the ordinary way, its neighbours’ too', async () => {
+test('a result that cannot be stored is no fault of the line: its call and its neighbours’ go the ordinary way', async () => {
   await house.rows(`
     create function refuse_arsenic() returns trigger language plpgsql as $$
     begin
@@ -333,7 +333,7 @@ test('a result that cannot be stored is no fault of the line: its call goes the 
   ]);
 });
 
-test('a batch that is cancelled has no further call made', async () => {
+test('a cancelled batch makes no further call', async () => {
   const batch = await submitCalls(looks(4));
   const { tools, asked } = world();
   const worker = quickWorker({ tools, settings: { chunk_lines: 2, chunks_in_flight: 1 } });

@@ -18,7 +18,7 @@ afterEach(() => house.close());
 
 const MINUTE_MS = 60_000;
 
-/** A worker, what it rings, and the lists that it asks for. */
+/** A worker, its signals and its list requests. */
 function watched(parts: WorkerParts = {}) {
   const honest = house.worker(parts);
   const rung: Signal[] = [];
@@ -42,7 +42,7 @@ function watched(parts: WorkerParts = {}) {
   return { worker, rung, lists };
 }
 
-/** Sends one batch of `count` requests, whose create is answered or not. Returns its row's id. */
+/** Sends one batch of `count` requests with a given outcome of its create. Returns the id of its row. */
 async function send(
   worker: FlowDeps,
   create: 'answered' | 'commitThenDrop' | 'dropBefore',
@@ -79,18 +79,18 @@ async function rowOf(id: string): Promise<Row> {
   return row ?? expect.fail('no row');
 }
 
-test('without a submission in doubt nothing is done', async () => {
+test('without a submission in doubt nothing happens', async () => {
   expect(await reconcileSubmission(house.worker())).toEqual({ flow: 'reconcile-submission', worked: false });
 });
 
 describe('a create without an answer', () => {
-  test('that arrived is adopted with its expiry, and looked at next', async () => {
+  test('that arrived is adopted with its expiry, and polled next', async () => {
     const { worker, rung, lists } = watched();
     const id = await send(worker, 'commitThenDrop');
     const { nonce, provider_sent_at } = await rowOf(id);
     rung.length = 0;
     const [theirs] = house.simulator.control.batches();
-    // Somebody else's, which is listed before it.
+    // A foreign batch listed before it.
     await new Anthropic({ apiKey: 'test-key', baseURL: house.simulator.apiUrl }).messages.batches.create({
       requests: [
         {
@@ -114,14 +114,14 @@ describe('a create without an answer', () => {
       kept: nonce,
     });
     expect(found).toMatchObject({ batch: { expires_at } });
-    // Searched for from the margin of the clocks before the send on.
+    // The search starts at the clock margin before the send.
     const margin = worker.settings.reconcile.clock_margin_ms;
     expect(lists.map(({ createdAfter }) => createdAfter.getTime())).toEqual([
       (provider_sent_at?.getTime() ?? 0) - margin,
     ]);
   });
 
-  test('that did not arrive is sent again under another nonce after two lists, and that is rung for', async () => {
+  test('that did not arrive is sent again under another nonce after two lists, with a signal', async () => {
     const { worker, rung } = watched();
     const id = await send(worker, 'dropBefore');
     const { nonce } = await rowOf(id);
@@ -137,7 +137,7 @@ describe('a create without an answer', () => {
     expect([again.state, again.nonce === nonce]).toEqual(['building', false]);
   });
 
-  test('is not given up by a list that the provider does not give, and why is told', async () => {
+  test('is not given up after a failed list, and the reason is reported', async () => {
     const { worker } = watched();
     const id = await send(worker, 'dropBefore');
     house.simulator.control.addRule({ op: 'list', action: { type: 'status', code: 529 } });
@@ -163,7 +163,7 @@ describe('a create without an answer', () => {
     expect(await searchFor(worker, id)).toMatchObject({ outcome: 'not found yet', alarm });
   });
 
-  test('is no other’s: what another submission is known to have is not adopted', async () => {
+  test('does not adopt the known batch of another submission', async () => {
     const { worker } = watched();
     await send(worker, 'answered');
     const id = await send(worker, 'dropBefore');
@@ -171,7 +171,7 @@ describe('a create without an answer', () => {
       expect(await searchFor(worker, id)).toMatchObject({ outcome });
   });
 
-  test('waits for one of its size that is being sent: what the list shows may be that one’s', async () => {
+  test('waits for a concurrent send of its size: the list may show that batch', async () => {
     const { worker } = watched();
     const sending = await send(worker, 'commitThenDrop');
     const id = await send(worker, 'dropBefore');
@@ -185,22 +185,22 @@ describe('a create without an answer', () => {
     expect(await rowOf(id)).toMatchObject({ state: 'unknown', searches: 0 });
   });
 
-  test('is not given up while one of its size may have adopted its batch', async () => {
+  test('is not given up while a submission of its size may have adopted its batch', async () => {
     const { worker } = watched();
     const twin = await send(worker, 'commitThenDrop');
     expect(await searchFor(worker, twin)).toMatchObject({ outcome: 'adopted' });
     const id = await send(worker, 'dropBefore');
     for (let search = 0; search < 4; search++)
       expect(await searchFor(worker, id)).toMatchObject({ outcome: 'not found yet' });
-    // A line has proven the adopted one: now nothing of this size is missing.
+    // A line has proven the adopted batch: no batch of this size is missing now.
     await house.rows(`update doubted_submission set outcome = 'proven'`);
     for (const outcome of ['not found yet', 'withdrawn'])
       expect(await searchFor(worker, id)).toMatchObject({ outcome });
   });
 
   test.each([
-    ['by the provider’s clock too, where its send was timed by that', true, 'not found yet'],
-    ['by the database’s clock alone, where its send was timed by that', false, 'withdrawn'],
+    ['by the provider’s clock too, if that timed its send', true, 'not found yet'],
+    ['by the database’s clock alone, if that timed its send', false, 'withdrawn'],
   ])('is given up when its quarantine is over %s', async (_clocks, isTimed, outcome) => {
     const reconcile = { ...house.worker().settings.reconcile, quarantine_ms: 10 * MINUTE_MS };
     const { worker, lists } = watched({ settings: { reconcile } });
@@ -214,7 +214,7 @@ describe('a create without an answer', () => {
   });
 });
 
-test('a sender that died leaves a whole quarantine before the first search, and its reason', async () => {
+test('a dead sender leaves a full quarantine before the first search, and its reason', async () => {
   const reconcile = { ...house.worker().settings.reconcile, quarantine_ms: 10 * MINUTE_MS };
   const { worker, lists } = watched({ settings: { reconcile } });
   const id = await send(worker, 'dropBefore');

@@ -42,17 +42,17 @@ const document: ContentBlock = {
   source: { type: 'url', url: 'https://example.com/a.pdf' },
 };
 
-describe('what is reserved for a step', () => {
+describe('the reservation of a step', () => {
   test.each<[string, ContentBlock[], number?]>([
     ['a few words', [text('Say hello.')]],
     ['words of several bytes each', [text('Grüße aus 東京 '.repeat(500))]],
     ['words about an "image" and a "document"', [text('"image" "document" '.repeat(100))]],
-    ['a picture that is sent along', [text('Look.'), picture('base64')]],
-    ['two pictures that the provider fetches', [picture('url'), picture('url'), text('Look.')]],
+    ['an inline image', [text('Look.'), picture('base64')]],
+    ['two images that the provider fetches', [picture('url'), picture('url'), text('Look.')]],
     ['a document that the provider fetches', [document, text('Read.')]],
     ['more than the window holds', [text('x'.repeat(300_000))]],
     ['an agent whose window is larger than the model’s', [text('x'.repeat(300_000))], 1_000_000],
-  ])('is the worst of its request as it is sent, and of its answer: %s', async (_what, content, window) => {
+  ])('is the worst cost of its request as sent, and of its answer: %s', async (_what, content, window) => {
     const agent = window === undefined ? {} : { context_window_limit: window };
     await house.submit([{ input: '-', max_tokens: 777, agent }], { cap: DEAR });
     await house.rows(`update message set content = $1::json where role = 'user'`, [JSON.stringify(content)]);
@@ -73,7 +73,7 @@ describe('what is reserved for a step', () => {
   });
 });
 
-test('steps that are measured page by page share one cap, and those without room wait for what the others give back', async () => {
+test('steps measured page by page share one cap, and steps without room wait for released budget', async () => {
   const runs = (count: number, whose: string) =>
     Array.from({ length: count }, (_, at) => ({ input: `${whose} ${at}` }));
   const poor = await house.submit(runs(250, 'poor'), { cap: tokens(120 * 1_024) });

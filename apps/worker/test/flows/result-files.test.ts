@@ -8,7 +8,7 @@ import { createPumps } from '../../src/queues/pumps.ts';
 import { call, openHouse, type House } from './house.ts';
 
 let house: House;
-/** What the rows are when nothing goes wrong. */
+/** Rows of an undisturbed run. */
 let undisturbed: unknown;
 
 beforeAll(async () => {
@@ -28,7 +28,7 @@ const RUNS = Array.from({ length: 12 }, (_, index) => ({
   tools: ['core_memory_append'],
 }));
 
-/** Takes the runs through a provider with these faults, and returns every row that a user could see. */
+/** Takes the runs through a provider with these faults, and returns every row visible to users. */
 async function rowsAfter(rules: readonly RuleInput[]): Promise<unknown> {
   for (const rule of rules) house.simulator.control.addRule(rule);
   const batch = await house.submit(RUNS);
@@ -74,10 +74,10 @@ async function rowsAfter(rules: readonly RuleInput[]): Promise<unknown> {
 
 type Action = NonNullable<Extract<RuleInput, { action?: unknown }>['action']>;
 
-/** Each fault, and whether it strikes every download or the first alone. */
+/** Each fault, and whether it strikes every download or only the first. */
 const FAULTS: readonly (readonly [string, 'always' | 'once', Action])[] = [
   ['cut in the middle of a line', 'once', { type: 'cut', at_fraction: 0.6, boundary: 'midline' }],
-  ['cut at the end of a line, as if that were all', 'once', { type: 'cut', at_fraction: 0.6 }],
+  ['cut at the end of a line, which looks complete', 'once', { type: 'cut', at_fraction: 0.6 }],
   ['cut before the first line', 'once', { type: 'cut', at_lines: 0 }],
   ['cut by a reset connection', 'once', { type: 'cut', at_fraction: 0.5, how: 'rst' }],
   ['cut by a closed connection', 'once', { type: 'cut', at_fraction: 0.5, how: 'fin' }],
@@ -92,9 +92,9 @@ const FAULTS: readonly (readonly [string, 'always' | 'once', Action])[] = [
   ],
   ['in reverse', 'always', { type: 'reorder', how: 'reverse' }],
   ['shuffled', 'always', { type: 'reorder', how: 'shuffle' }],
-  ['with a line of somebody else', 'always', { type: 'foreignLine', at: 0 }],
+  ['with a foreign line', 'always', { type: 'foreignLine', at: 0 }],
   ['with garbage between lines', 'always', { type: 'garbageLine', at: 3 }],
-  ['with text that is no JSON', 'always', { type: 'garbageLine', at: 0, text: '<html>oops</html>' }],
+  ['with text that is not JSON', 'always', { type: 'garbageLine', at: 0, text: '<html>oops</html>' }],
   ['with a blank line', 'always', { type: 'blankLine', at: 2 }],
   ['with a line that says null', 'always', { type: 'nullLine', at: 2 }],
   ['with CRLF line ends', 'always', { type: 'crlf' }],
@@ -116,7 +116,7 @@ test.each(FAULTS)('a result file %s changes nothing in the end', async (_name, w
   expect(await rowsAfter([{ op: 'results', match, action }])).toEqual(undisturbed);
 });
 
-test('every download broken in another way, five times over, changes nothing in the end', async () => {
+test('five downloads broken in different ways change nothing in the end', async () => {
   const breaks: readonly Action[] = [
     { type: 'cut', at_fraction: 0.2, boundary: 'midline' },
     { type: 'cut', at_fraction: 0.4, how: 'rst' },
@@ -128,12 +128,12 @@ test('every download broken in another way, five times over, changes nothing in 
   expect(await rowsAfter(rules)).toEqual(undisturbed);
 });
 
-test('a proxy that answers with pages of its own, however often, settles nothing', async () => {
+test('a proxy’s own pages, however often, settle nothing', async () => {
   const page = { type: 'status', code: 200, content_type: 'text/html', body: '<html>\n</html>\n' } as const;
   expect(await rowsAfter([{ op: 'results', match: { times: 5 }, action: page }])).toEqual(undisturbed);
 });
 
-test('results that are refused for a while are asked for again when that is over', async () => {
+test('results that are refused for a while are requested again later', async () => {
   house.simulator.control.addRule({
     op: 'results',
     action: { type: 'status', code: 429, headers: { 'retry-after': '900' } },
@@ -150,7 +150,7 @@ test('results that are refused for a while are asked for again when that is over
   await house.drive(worker, { hasten: true });
 });
 
-test('a result file that cannot be read holds up no other', async () => {
+test('an unreadable result file blocks no other', async () => {
   const { control } = house.simulator;
   control.addRule({
     op: 'results',
@@ -169,7 +169,7 @@ test('a result file that cannot be read holds up no other', async () => {
   expect((await house.runsOf(batch.id)).every((run) => run.stop_reason === 'end_turn')).toBe(true);
 });
 
-test('a result file that never gets on holds up no other of its worker', async () => {
+test('a result file without progress blocks no other of its worker', async () => {
   const stuck = Promise.withResolvers<void>();
   const slow = anthropicProvider({ apiKey: 'test-key', baseURL: house.simulator.apiUrl });
   let streams = 0;
@@ -202,7 +202,7 @@ test('a result file that never gets on holds up no other of its worker', async (
   expect((await house.runsOf(batch.id)).every((run) => run.state === 'completed')).toBe(true);
 });
 
-test('what was put aside is kept for a person to see, once however often the file is read', async () => {
+test('a line set aside is kept for a person once, however often the file is read', async () => {
   await house.rows('delete from result_line');
   house.simulator.control.addRule({
     op: 'results',
@@ -231,7 +231,7 @@ test('what was put aside is kept for a person to see, once however often the fil
   ]);
 });
 
-test('steps whose lines never come are sent again, each within its attempts', async () => {
+test('steps whose lines never come are sent again, within their attempts', async () => {
   house.simulator.control.addRule({
     op: 'results',
     match: { batch_seq: seqOfNext() },
@@ -270,10 +270,10 @@ function seqOfNext(): number {
   return house.simulator.control.batches().length + 1;
 }
 
-test('a line that two chunks hold at once is applied by one; the other decides again and refuses it', async () => {
+test('a line in two concurrent chunks is applied by one; the other decides again and refuses it', async () => {
   house.simulator.control.addRule({ op: 'results', action: { type: 'duplicateLines' } });
   const batch = await house.submit([{ input: 'Twice at once.' }]);
-  const isSomebodyWaiting = async (): Promise<boolean> => {
+  const isTransactionWaiting = async (): Promise<boolean> => {
     const waiting = await house.rows(
       `select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`,
     );
@@ -285,8 +285,8 @@ test('a line that two chunks hold at once is applied by one; the other decides a
     async hooks(point) {
       if (point !== 'ingest.before_commit') return;
       commits += 1;
-      // The first that comes here has written, and the other has read what was there before and waits for its rows.
-      if (commits === 1) await expect.poll(isSomebodyWaiting, { timeout: 20_000 }).toBe(true);
+      // The first has written; the other has read the rows from before and waits for their locks.
+      if (commits === 1) await expect.poll(isTransactionWaiting, { timeout: 20_000 }).toBe(true);
     },
   });
   await house.drive(worker, { hasten: true });
@@ -302,11 +302,11 @@ test('a line that two chunks hold at once is applied by one; the other decides a
   ]);
 });
 
-test('a result stream that was opened is closed, though the database is away from then on', async () => {
+test('an open result stream is closed even if the database is away from then on', async () => {
   const line = { isCut: false };
   const streams = { opened: 0, closed: 0 };
   const honest = house.worker({
-    // Whoever had the results in hand before is gone.
+    // The worker before it is gone.
     async hooks(point) {
       if (point !== 'poll.after_commit') return;
       await house.rows(

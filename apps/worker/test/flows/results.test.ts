@@ -36,7 +36,7 @@ async function run(submitted: SubmittedRun) {
 }
 
 describe('a run that owes a typed result', () => {
-  test('hands it over with finish, beside other calls, after what does not fit was told to the model', async () => {
+  test('is ended by finish, beside other calls, after the model was told about a misfit', async () => {
     const { ended, sent } = await run({
       input: script(
         { text: 'Done.' },
@@ -61,7 +61,7 @@ describe('a run that owes a typed result', () => {
     expect(JSON.stringify(sent[2]?.messages.at(-1))).toContain('/result/grade must be');
   });
 
-  test('hands it over once all that its rules require is called, and not before', async () => {
+  test('is ended by finish only after all required calls', async () => {
     const finish = { tool: 'finish', args: { result: { grade: 'a' } } };
     const { ended, sent } = await run({
       input: script(finish, { tool: 'look' }, { text: 'All done.' }, finish, { text: 'never said' }),
@@ -76,7 +76,7 @@ describe('a run that owes a typed result', () => {
     expect(ended).toMatchObject({ state: 'completed', step_number: 4, result: { grade: 'a' } });
   });
 
-  test('answers with it where it has no finish, asked for again until it fits', async () => {
+  test('without finish is ended by an answer, requested again until it fits', async () => {
     const { ended, sent } = await run({
       input: script(
         { text: 'It is an a.' },
@@ -95,7 +95,7 @@ describe('a run that owes a typed result', () => {
     expect(JSON.stringify(sent[2]?.messages.at(-1))).toContain('/grade must be');
   });
 
-  test('is no word that stands somewhere: what ends is the turn, and the text stays as it was said', async () => {
+  test('is not ended by a result within a text: the turn ends, and the text stays unchanged', async () => {
     const { ended } = await run({
       input: script(
         { text: 'DONE. I am finished.' },
@@ -111,7 +111,7 @@ describe('a run that owes a typed result', () => {
     });
   });
 
-  test('fails where it never comes, and says why', async () => {
+  test('fails if the result never comes, with the reason', async () => {
     const { ended } = await run({
       input: script({ text: '1' }, { text: '2' }, { text: '3' }, { text: '4' }),
       result_schema: SCHEMA,
@@ -127,7 +127,7 @@ describe('a run that owes a typed result', () => {
     });
   });
 
-  test('fails where what it hands over with finish never fits, and says what is wrong with it', async () => {
+  test('fails if the result in finish never fits, with the reason', async () => {
     const misfit = { tool: 'finish', args: { result: { grade: 'z' } } };
     const { ended } = await run({
       input: script(misfit, { text: '1' }, { text: '2' }, { text: '3' }, { text: '4' }),
@@ -145,7 +145,7 @@ describe('a run that owes a typed result', () => {
     });
   });
 
-  test('keeps what it hands over as it is, where nothing is owed', async () => {
+  test('keeps a result of finish unchanged if none is owed', async () => {
     const { ended } = await run({
       input: script({ tool: 'finish', args: { result: ['any', { thing: null }] } }),
       tools: ['finish'],
@@ -157,7 +157,7 @@ describe('a run that owes a typed result', () => {
     });
   });
 
-  test('of one agent may owe different ones, each by a definition of its own', async () => {
+  test('of one agent may owe different results, each by its own definition', async () => {
     const batch = await house.submit([
       { input: script({ text: '1' }), result_schema: { type: 'integer' } },
       { input: script({ text: '"x"' }), result_schema: { type: 'string' }, same_agent_as: 0 },
@@ -169,7 +169,7 @@ describe('a run that owes a typed result', () => {
     expect(await house.rows('select 1 from definition')).toHaveLength(3);
   });
 
-  test('owes what its agent says where its request says nothing, and nothing where that asks for text', async () => {
+  test('owes the agent’s result if its request names none, and none if the request asks for text', async () => {
     const agent = { result_format: { schema: SCHEMA } };
     const batch = await house.submit([
       { input: script({ text: 'An a.' }, { text: '{"grade":"a"}' }), agent },

@@ -34,7 +34,7 @@ const append = (content: string, label = 'notes') => call('core_memory_append', 
 const memory = (args: Readonly<Record<string, unknown>>) => call('memory', args);
 
 describe('reverting a batch', () => {
-  test('restores every text that it wrote, as a revision of its own, once', async () => {
+  test('restores every text it wrote, each in its own revision, once', async () => {
     const batch = await run(
       Array.from({ length: 20 }, (_, index) => ({
         input: [append('one'), append('two')].join('\n'),
@@ -57,7 +57,7 @@ describe('reverting a batch', () => {
     expect(await revert(batch)).toMatchObject({ restored: [], deleted: [], refused: [] });
   });
 
-  test('takes back blocks that it made, gave up, renamed and described', async () => {
+  test('undoes blocks that it created, detached, renamed and described', async () => {
     const batch = await run([
       {
         input: [
@@ -86,7 +86,7 @@ describe('reverting a batch', () => {
     ]);
   });
 
-  test('gives an agent that was deleted since nothing back, for nobody would ever take it from it', async () => {
+  test('gives a deleted agent nothing back, because nothing would ever remove it', async () => {
     const remove = memory({ command: 'delete', path: 'notes' });
     const batch = await run([{ input: remove, blocks: { notes: 'n' }, tools: ['memory'] }]);
     const [agentId = ''] = batch.agent_ids;
@@ -95,7 +95,7 @@ describe('reverting a batch', () => {
     expect(await blocksOf(agentId)).toEqual([]);
   });
 
-  test('leaves what others have edited since, and says so; forced, it says that too', async () => {
+  test('leaves later edits of others and reports them; forced, it overwrites and reports them', async () => {
     const batch = await run([
       { input: append('by the batch'), blocks: { notes: 'first' }, tools: ['core_memory_append'] },
     ]);
@@ -116,7 +116,7 @@ describe('reverting a batch', () => {
     expect(later.agent_ids).toEqual(batch.agent_ids);
   });
 
-  test('restores what a later batch wrote over once that is reverted, night by night, down to what it made', async () => {
+  test('restores overwritten texts after a revert of the later batch, night by night, down to the first', async () => {
     const texts = () => house.rows(`select value from block_revision order by revision`);
     const first = await run([
       {
@@ -158,7 +158,7 @@ describe('reverting a batch', () => {
         },
       ]);
 
-    test('takes none of them for undone because the other wrote what stood before it', async () => {
+    test('does not count a block as undone because the other batch wrote the earlier text', async () => {
       const first = await edit('a', 'b');
       const [agent_id] = first.agent_ids;
       const second = await edit('b', 'a', agent_id);
@@ -171,7 +171,7 @@ describe('reverting a batch', () => {
       expect(await revert(first)).toMatchObject({ restored: [], refused: [] });
     });
 
-    test('leaves the write of one that wrote the same words, after it had been reverted', async () => {
+    test('leaves a write of the same text by a batch after its revert', async () => {
       const first = await edit('a', 'b');
       const [agent_id] = first.agent_ids;
       await revert(first);
@@ -183,7 +183,7 @@ describe('reverting a batch', () => {
       expect(await revert(second)).toMatchObject({ restored: [], refused: [] });
     });
 
-    test('restores what one left that ended where it began, and what it restored that was restored', async () => {
+    test('restores a text after a batch that ended at its start text, and a restored text', async () => {
       const first = await edit('a', 'b');
       const [agent_id = ''] = first.agent_ids;
       const replace = (old_string: string, new_string: string): string =>
@@ -228,7 +228,7 @@ describe('reverting a batch', () => {
     },
   );
 
-  test('leaves the label of what others have edited since, too, and says so once', async () => {
+  test('leaves the label of blocks edited by others too, and reports it once', async () => {
     const edit = (old_string: string, new_string: string): string =>
       memory({ command: 'str_replace', path: 'z', old_string, new_string });
     const batch = await run([
@@ -255,7 +255,7 @@ describe('reverting a batch', () => {
     expect(await blocksOf(agent_id)).toMatchObject([{ label: 'a', value: 'of a' }]);
   });
 
-  test('leaves labels that others have given since; forced, it writes over them and says so, where the former ones are free', async () => {
+  test('leaves labels that others gave since; forced, it overwrites and reports them if the former labels are free', async () => {
     const rename = (old_path: string, new_path: string): string =>
       memory({ command: 'rename', old_path, new_path });
     const batch = await run([
@@ -306,7 +306,7 @@ describe('reverting a batch', () => {
     ]);
   });
 
-  test('refuses labels that are in use again, and blocks that were deleted', async () => {
+  test('refuses labels in use again, and deleted blocks', async () => {
     const batch = await run([
       {
         input: [
@@ -337,7 +337,7 @@ describe('reverting a batch', () => {
     ]);
   });
 
-  test('gives an agent one block of a label back, the one it had first, and says so of the others', async () => {
+  test('gives an agent one block per label back, its first, and reports the others', async () => {
     const rename = (new_path: string): string => memory({ command: 'rename', old_path: 'a', new_path });
     const remove = call('memory', { command: 'delete', path: 'b' }, true);
     let isAnswered = false;
@@ -345,7 +345,7 @@ describe('reverting a batch', () => {
       hooks: async (point) => {
         if (point !== 'ingest.after_commit' || isAnswered) return;
         isAnswered = true;
-        // The labels are free after the first step: somebody gives the agent other blocks of theirs.
+        // The labels are free after the first step: a person gives the agent other blocks with these labels.
         await house.rows(
           `with new as (
              insert into block (id, project_id, label, head_revision)

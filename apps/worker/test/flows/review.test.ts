@@ -37,7 +37,7 @@ const reject = (batch: SubmittedBatch, filter: Partial<HeldFilter> = {}) =>
     rejectHeldChanges(trx, DEFAULT_PROJECT_ID, batch.id, { ...ALL, ...filter }),
   );
 
-/** The blocks in force of every agent of a batch, in the order of its requests. */
+/** Reads the blocks in force of every agent of a batch, in the order of its requests. */
 const memoryOf = async (batch: SubmittedBatch) => {
   const rows = await house.rows<{ agent_id: string; label: string; value: string }>(
     `select k.agent_id, k.label, r.value from agent_block k join block b on b.id = k.block_id
@@ -60,7 +60,7 @@ const append = (content: string) => call('core_memory_append', { label: 'notes',
 const memory = (args: Readonly<Record<string, unknown>>) => call('memory', args);
 
 describe('a batch under review', () => {
-  test('puts a new block of an agent that was deleted since in force, and gives it to nobody', async () => {
+  test('puts a new block of an agent deleted since in force, and attaches it to no agent', async () => {
     const create = memory({ command: 'create', path: 'plan', description: 'd', file_text: 'x' });
     const batch = await run([{ input: create, tools: ['memory'] }]);
     const [agentId = ''] = batch.agent_ids;
@@ -70,7 +70,7 @@ describe('a batch under review', () => {
     expect(await house.rows('select label from block where deleted_at is null')).toEqual([{ label: 'plan' }]);
   });
 
-  test('of 500 agents changes nothing before it is accepted, and all at once then, but what others edited', async () => {
+  test('of 500 agents changes nothing before the accept, then all at once except blocks edited by others', async () => {
     const batch = await run(
       Array.from({ length: 500 }, (_, index) => ({
         input: `${append('first')}\n${append('second')}`,
@@ -114,14 +114,14 @@ describe('a batch under review', () => {
       [batch.run_ids[0]],
     );
     expect(written).toEqual({ based_on: 1, step_number: 2, batch_id: batch.id, resolution: 'clean' });
-    // Like any other batch, it can be taken back.
+    // Like any other batch, it can be reverted.
     const { restored, refused } = await inTransaction(house.database.db, (trx) =>
       revertBatch(trx, DEFAULT_PROJECT_ID, batch.id, false),
     );
     expect([restored.length, refused]).toEqual([499, []]);
   });
 
-  test('holds new, renamed, described and given up blocks, shows them to its own steps, and brings all in force', async () => {
+  test('holds new, renamed, described and detached blocks, shows them to its own steps, and puts all in force', async () => {
     const batch = await run([
       {
         input: [
@@ -155,7 +155,7 @@ describe('a batch under review', () => {
     expect(await memoryOf(batch)).toEqual([{ a: 'of a', b: 'of b' }]);
   });
 
-  test('writes no block that was closed to agents or given a lower limit since', async () => {
+  test('writes no block that was protected or given a lower limit since', async () => {
     const batch = await run(
       [
         append('a longer text'),
@@ -228,7 +228,7 @@ describe('a batch under review', () => {
     expect(await memoryOf(batch)).toEqual([{ plan: 'x' }]);
   });
 
-  test('works on what its requests showed, whatever is edited meanwhile, and two runs of an agent share the changes', async () => {
+  test('works on the memory of its requests despite concurrent edits, and two runs of an agent share the changes', async () => {
     const batch = await house.submit(
       [
         { input: append('one'), blocks: { notes: 'n' }, tools: ['core_memory_append'] },
@@ -242,7 +242,7 @@ describe('a batch under review', () => {
   });
 
   test.each(['what the notes are for', null])(
-    'works on the description that its requests showed (%s), whatever it is meanwhile',
+    'works on the description of its requests (%s) despite concurrent edits',
     async (description) => {
       const rename = memory({ command: 'rename', old_path: 'notes', new_path: 'plan' });
       const batch = await house.submit([{ input: rename, blocks: { notes: 'n' }, tools: ['memory'] }], {
@@ -270,7 +270,7 @@ describe('a batch under review', () => {
     },
   );
 
-  test('whose copy has the description of another time, as old ones do, is accepted without it', async () => {
+  test('whose copy has an older description is accepted without it', async () => {
     const rename = memory({ command: 'rename', old_path: 'notes', new_path: 'plan' });
     const batch = await run([{ input: rename, blocks: { notes: 'n' }, tools: ['memory'] }]);
     await house.rows(`update block_revision set description = 'by a person, who took it back'
@@ -279,7 +279,7 @@ describe('a batch under review', () => {
     expect(await memoryOf(batch)).toEqual([{ plan: 'n' }]);
   });
 
-  test('of agents that share a block: the first is accepted, the others are told apart', async () => {
+  test('of agents that share a block: the first is accepted, the others are reported separately', async () => {
     const batch = await house.submit(
       [
         { input: append('one'), blocks: { notes: 'n' }, tools: ['core_memory_append'] },

@@ -1,7 +1,7 @@
 import { connect, type Database } from '@nightshift/db';
 import pg from 'pg';
 
-/** One connection in one transaction that never commits, so that all that happened since a point can be undone at once. */
+/** One connection in one transaction that never commits, so that everything since a point can be undone at once. */
 export interface RewindingDatabase {
   readonly db: Database;
   rows<T>(text: string): Promise<T[]>;
@@ -10,7 +10,7 @@ export interface RewindingDatabase {
   close(): Promise<void>;
 }
 
-/** The transactions of flows become savepoints. Their statements and guards are the real ones; only one runs at a time. */
+/** Transactions of flows become savepoints. Their statements and guards are real; only one runs at a time. */
 const INSTEAD: Readonly<Record<string, string>> = {
   begin: 'savepoint flow',
   commit: 'release savepoint flow',
@@ -24,7 +24,7 @@ export async function openRewindingDatabase(url: string): Promise<RewindingDatab
   await client.query('savepoint start');
   let last: Promise<unknown> = Promise.resolve();
   const pool = {
-    /** Hands the connection to one user at a time, as a pool of one does. */
+    /** Gives the connection to one user at a time, like a pool of one. */
     async connect() {
       const turn = Promise.withResolvers<void>();
       const before = last;

@@ -33,7 +33,7 @@ const submitTexts = (count: number): Promise<SubmittedBatch> =>
 const requestsTo = (op: string) =>
   house.simulator.control.journal(0, 10_000).entries.filter((entry) => entry.op === op);
 
-/** Makes so many provider batches, of one request each. */
+/** Makes this many provider batches, of one request each. */
 async function composeTexts(worker: FlowDeps, count: number): Promise<void> {
   for (let index = 0; index < count; index++) {
     await submitTexts(1);
@@ -41,7 +41,7 @@ async function composeTexts(worker: FlowDeps, count: number): Promise<void> {
   }
 }
 
-/** Every request was answered, and billed once. */
+/** Expects that every request was answered, and billed once. */
 async function expectPaidOnce(batch: SubmittedBatch): Promise<void> {
   const { totals, repeated } = house.simulator.control.ledger();
   const requests = batch.run_ids.length;
@@ -51,7 +51,7 @@ async function expectPaidOnce(batch: SubmittedBatch): Promise<void> {
   );
 }
 
-test('nobody else sends under a credential while a create is under way, however long its worker stands still', async () => {
+test('no other worker sends under a credential during a create, however long its worker stalls', async () => {
   const neighbour = house.worker();
   let stood = 0;
   const standStill = async (point: string): Promise<void> => {
@@ -78,7 +78,7 @@ test.each([
   ['credential', 1],
   ['credential', 124_999],
 ] as const)(
-  'nothing is sent when the lease of the %s lasts %d ms, no margin longer than the create, and it is sent once that lasts again',
+  'nothing is sent if the lease of the %s lasts %d ms, too short for the create and its margin, until it lasts again',
   async (table, remaining) => {
     const worker = house.worker();
     const stalled = house.worker();
@@ -103,7 +103,7 @@ test.each([
   },
 );
 
-test('a create is sent where both leases outlast it by just the margin', async () => {
+test('a create is sent if both leases outlast it by exactly the margin', async () => {
   const worker = house.worker();
   const leases = { ...worker.leases, remainingMs: () => worker.settings.create_timeout_ms + 5_000 };
   await composeTexts(worker, 1);
@@ -138,7 +138,7 @@ test.each([
   },
 );
 
-test('what is sent was written ahead: its bytes, their hash, their number and the provider’s time', async () => {
+test('the write-ahead holds the sent bytes, their hash, their number and the provider’s time', async () => {
   house.simulator.control.configure({ timestamps: { skew_ms: -10 * MINUTE_MS } });
   const honest = house.worker();
   const sent: { body: Buffer; options: Parameters<ProviderPort['createBatch']>[1]; row: unknown }[] = [];
@@ -175,7 +175,7 @@ test('what is sent was written ahead: its bytes, their hash, their number and th
   });
 });
 
-test('a pause that comes while a body is encoded takes its steps back; the others are due at once, and all are sent once', async () => {
+test('a pause during encoding takes its steps back; the others are due at once, and all are sent once', async () => {
   const worker = house.worker();
   const [paused, other] = [await submitTexts(2), await house.submit([{ input: 'of another batch' }])];
   const { db } = house.database;
@@ -212,7 +212,7 @@ test('a pause that comes while a body is encoded takes its steps back; the other
   expect([totals.requests, repeated.content_hashes]).toEqual([3, 0]);
 });
 
-test('a create without an answer is left alone for a whole quarantine, and its credential rests', async () => {
+test('a create without an answer is left alone for a full quarantine, and its credential pauses', async () => {
   house.simulator.control.addRule({ op: 'create', action: { type: 'dropBefore' } });
   const worker = house.worker({
     settings: {

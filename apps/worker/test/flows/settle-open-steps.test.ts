@@ -15,7 +15,7 @@ beforeEach(async () => {
 });
 afterEach(() => house.close());
 
-/** A provider batch of five steps at the provider, and the lease of a worker that has it. */
+/** Sends a provider batch of five steps, and returns it with a worker's lease. */
 async function sent(worker: FlowDeps) {
   const { id: batchId, run_ids } = await house.submit(
     Array.from({ length: 5 }, (_, at) => ({ input: `text ${at}` })),
@@ -45,7 +45,7 @@ test('every open step is given up, chunk by chunk, and its run tries again', asy
   expect(await settleOpenSteps(worker, batch, lease)).toBe(0);
 });
 
-test('the batch whose last runs it ends is finished, and that is rung for', async () => {
+test('the batch whose last runs it ends is finished, with a signal', async () => {
   const retry = { attempts_max: 1, retry_delay_ms: 0, retry_delay_ms_max: 0, outage_delay_ms: 0 };
   const honest = house.worker({ settings: { retry } });
   const rung: Signal[] = [];
@@ -90,7 +90,7 @@ test.each<[string, (key: { run_id: string }) => { run_id: string; number: number
 
 test.each([
   ['whose lease was lost', (lease: Lease): Lease => ({ ...lease, epoch: lease.epoch + 1 }), undefined],
-  ['beside which another write fails', (lease: Lease) => lease, () => Promise.reject(new Error('no room'))],
+  ['if another write beside it fails', (lease: Lease) => lease, () => Promise.reject(new Error('no room'))],
 ])('nothing is settled by a worker %s', async (_what, held, also) => {
   const worker = house.worker();
   const { run_ids, lease } = await sent(worker);

@@ -43,7 +43,7 @@ const revisionsOf = (block: Block) =>
     [block.id],
   );
 
-/** Sends what is ready, so that the requests are worked on while the test goes on. */
+/** Sends ready requests, which are processed while the test goes on. */
 async function send(): Promise<void> {
   await composeProviderBatch(worker);
   await submitProviderBatch(worker);
@@ -56,7 +56,7 @@ async function personWrites(block: Block, value: string, rest: { description?: s
   expect(revision).toBe(block.revision + 1);
 }
 
-/** Texts of the tool results that a run was given, in order. */
+/** Reads the texts of the tool results that a run received, in order. */
 async function resultsOf(batch: SubmittedBatch, index = 0): Promise<{ text: string; is_error: boolean }[]> {
   const rows = await house.rows<{ content: { type: string; content?: unknown; is_error?: boolean }[] }>(
     "select content from message where run_id = $1 and role = 'user' order by seq",
@@ -68,9 +68,9 @@ async function resultsOf(batch: SubmittedBatch, index = 0): Promise<{ text: stri
     .map((part) => ({ text: JSON.stringify(part.content), is_error: part.is_error === true }));
 }
 
-describe('a block that is edited while the request is in flight', () => {
+describe('a block edited during the request', () => {
   test.each(REWRITES)(
-    'is not reverted by %s: the model is told, and its next try is written',
+    'is not overwritten by %s: the model is told, and its next attempt is written',
     async (tool) => {
       const batch = await house.submit([
         {
@@ -122,7 +122,7 @@ describe('a block that is edited while the request is in flight', () => {
     ]);
   });
 
-  test('is not reverted either by a rewrite that follows an append of the same answer', async () => {
+  test('is not overwritten either by a rewrite after an append of the same answer', async () => {
     const batch = await house.submit([
       {
         input: [
@@ -146,7 +146,7 @@ describe('a block that is edited while the request is in flight', () => {
     expect(refused?.text).toContain('edited by hand');
   });
 
-  test('may be rewritten where the edit left its value alone, and the write names what it was based on', async () => {
+  test('may be rewritten if the edit left its value alone, and the write names its base revision', async () => {
     const batch = await house.submit([
       {
         input: rewrite('memory_rethink', 'new'),
@@ -166,9 +166,9 @@ describe('a block that is edited while the request is in flight', () => {
   });
 });
 
-describe('blocks whose labels are swapped while the request is in flight', () => {
+describe('blocks whose labels are swapped during the request', () => {
   test.each(['auto', 'review'] as const)(
-    'are not taken for each other: the model is told, and writes under the new label next (%s)',
+    'are not confused: the model is told, and next writes under the new label (%s)',
     async (apply) => {
       const rethink = (label: string) => call('memory_rethink', { label, new_memory: 'of this week' });
       const batch = await house.submit(
@@ -207,7 +207,7 @@ describe('blocks whose labels are swapped while the request is in flight', () =>
   );
 });
 
-describe('a block that came after the request', () => {
+describe('a block created after the request', () => {
   test.each([
     ['auto', 'merge'],
     ['auto', 'last_write'],
@@ -243,8 +243,8 @@ describe('a block that came after the request', () => {
   });
 });
 
-describe('a block that nobody else edits', () => {
-  test('is rewritten as often as one answer says', async () => {
+describe('a block without other editors', () => {
+  test('is rewritten as often as an answer asks', async () => {
     const batch = await house.submit([
       {
         input: [
@@ -268,7 +268,7 @@ describe('a block that nobody else edits', () => {
 });
 
 describe('a block that two agents share', () => {
-  test('keeps the first rewrite of a chunk; the other agent is told of it, and decides anew', async () => {
+  test('keeps the first rewrite of a chunk; the other agent is told, and decides again', async () => {
     const input = (name: string): string =>
       `${rewrite('memory_rethink', `written by ${name}`)}\n${rewrite('memory_rethink', `decided anew by ${name}`)}`;
     const batch = await house.submit([
@@ -287,7 +287,7 @@ describe('a block that two agents share', () => {
     const refused = firsts.find((first) => first?.is_error);
     expect(refused?.text).toContain('changed by another run');
     expect(refused?.text).toMatch(/It now holds:\\nwritten by (one|two)/);
-    // Nobody's write was based on anything but the value in force before it.
+    // Every write was based on the value in force before it.
     const revisions = await revisionsOf(block);
     for (const { revision, based_on } of revisions.slice(1)) expect(based_on).toBe(revision - 1);
   });

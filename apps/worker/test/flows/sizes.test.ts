@@ -16,7 +16,7 @@ beforeAll(async () => {
 });
 afterAll(() => house.close());
 
-/** A worker, and the pages of requests that it reads. */
+/** A worker that records the pages of requests it reads. */
 function readingPages(): { worker: FlowDeps; pages: { requests: number; chars: number }[] } {
   const pages: { requests: number; chars: number }[] = [];
   const worker = house.worker({ settings: { body_bytes_max: 64_000_000 } });
@@ -34,7 +34,7 @@ function readingPages(): { worker: FlowDeps; pages: { requests: number; chars: n
   return { worker: { ...worker, db }, pages };
 }
 
-test('long answers are written in smaller chunks, so that memory does not grow with them', async () => {
+test('long answers are written in smaller chunks, to limit memory', async () => {
   batch = await house.submit(
     Array.from({ length: 30 }, (_, index) => ({
       input: `${index} ⟦sim:hugeText?bytes=500000⟧`,
@@ -50,7 +50,7 @@ test('long answers are written in smaller chunks, so that memory does not grow w
   expect(chunks).toBeLessThanOrEqual(8);
 });
 
-test('long conversations are read and encoded a few at a time, and short ones in large pages', async () => {
+test('long conversations are read and encoded a few at a time, and short conversations in large pages', async () => {
   const { worker, pages } = readingPages();
   const requestsRead = (): number[] => pages.splice(0).map(({ requests }) => requests);
   const next = await house.submit(
@@ -61,7 +61,7 @@ test('long conversations are read and encoded a few at a time, and short ones in
   );
   await house.drive(worker);
   expect((await house.runsOf(next.id)).every((run) => run.stop_reason === 'end_turn')).toBe(true);
-  // 500,000 characters a conversation make pages of 7; the last few are read as those before were.
+  // 500,000 characters a conversation make pages of 7; the last two are read without sampling.
   expect(requestsRead()).toEqual([7, 7, 7, 7, 2]);
 
   await house.submit(Array.from({ length: 700 }, (_, index) => ({ input: `short ${index}` })));
@@ -69,7 +69,7 @@ test('long conversations are read and encoded a few at a time, and short ones in
   expect(requestsRead()).toEqual([160, 540]);
 });
 
-test('long conversations behind short ones are not read in a page of the short ones’ size', async () => {
+test('long conversations behind short ones are not read in a page sized for these', async () => {
   const { worker, pages } = readingPages();
   const short = await house.submit(Array.from({ length: 300 }, (_, index) => ({ input: `before ${index}` })));
   const long = await house.submit(
@@ -79,14 +79,14 @@ test('long conversations behind short ones are not read in a page of the short o
   for (const { id } of [short, long]) {
     expect((await house.runsOf(id)).every((run) => run.stop_reason === 'end_turn')).toBe(true);
   }
-  // All 30 of them together, as they would have come with the short ones, are 15,000,000 characters.
+  // All 30 together, as in a page of short requests, are 15,000,000 characters.
   expect(Math.max(...pages.map(({ chars }) => chars))).toBeLessThan(9_000_000);
 });
 
-test('long requests amid middling ones are not read all together, to reserve their budget or to send them', async () => {
+test('long requests among medium requests are not read all at once, to reserve their budget or to send them', async () => {
   const { worker, pages } = readingPages();
   const cap = { cost_nanousd: 1_000_000_000_000_000, output_tokens: null };
-  // The long ones are neighbours, so that one in 125 is too few to know of them.
+  // The long requests are neighbours, so a sample of one in 125 is too few to find them.
   for (const [requests, chars] of [
     [310, 40_000],
     [80, 300_000],
@@ -128,7 +128,7 @@ test('the sizes of short requests are looked up once for a whole body', async ()
   expect(looks).toBe(1);
 });
 
-test('requests that show long blocks are read and encoded a few at a time, and a shared block once a page', async () => {
+test('requests with long blocks are read and encoded a few at a time, and a shared block once a page', async () => {
   const { worker, pages } = readingPages();
   const blocks: number[] = [];
   const db = worker.db.withPlugin({
@@ -164,11 +164,11 @@ test('long requests of a capped batch are measured a few at a time, too', async 
   );
   await house.drive(worker);
   expect((await house.runsOf(id)).every((run) => run.stop_reason === 'end_turn')).toBe(true);
-  // When they are sealed, where the last few are read whatever their size, and when they are sent.
+  // When they are sealed, with the last few read without sampling, and when they are sent.
   expect(pages.map(({ requests }) => requests)).toEqual([7, 7, 16, 7, 7, 7, 7, 2]);
 });
 
-test('pages are as large as their requests as sent allow, whatever makes these long', async () => {
+test('pages are as large as the final requests allow, whatever makes them long', async () => {
   const { worker, pages } = readingPages();
   const manual = {
     name: 'consult',
@@ -195,7 +195,7 @@ test('a body never holds more requests than the provider takes, though whole chu
   const [claimed] = await claimDueProviderBatches(house.database.db, ['building'], 1, worker.claimant);
   expect(claimed?.id).toBe(provider_batch_id);
   const file = await openBodyFile(worker.settings.body_dir);
-  // As if nearly all of a full batch were in it already.
+  // Pretends that nearly all requests of a full batch are in it already.
   const full: BodyFile = {
     ...file,
     get count() {
@@ -208,6 +208,6 @@ test('a body never holds more requests than the provider takes, though whole chu
   await file.discard();
   await worker.leases.release(lease, 0);
 
-  // The rest leaves with the next one.
+  // The rest is sent with the next batch.
   await house.drive(worker);
 });

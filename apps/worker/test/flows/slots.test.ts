@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { createSlots } from '../../src/flow-parts/slots.ts';
 
-test('no more work is under way than there are slots, the next begins in order, and a failure frees its slot', async () => {
+test('the number of slots limits the work, the next begins in order, and a failure frees its slot', async () => {
   const slots = createSlots(2);
   const begun: number[] = [];
   const work = [0, 1, 2, 3].map(() => Promise.withResolvers<void>());

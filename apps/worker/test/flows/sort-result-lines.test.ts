@@ -53,8 +53,8 @@ const NOTHING = { answers: [], aside: [], cut: false, accountTrouble: null };
 test.each([
   ['an answer to a step of ours', [answer(idOf(1))], { answers: ['answered'] }],
   ["an answer to a step of another batch's", [answer(idOf(1, THEIRS))], { aside: ['1 foreign'] }],
-  ['an answer to nobody', [answer('hello')], { aside: ['1 foreign'] }],
-  ['what is no JSON', ['{"custom_id":'], { aside: ['1 unreadable'] }],
+  ['an answer to an unknown step', [answer('hello')], { aside: ['1 foreign'] }],
+  ['text that is not JSON', ['{"custom_id":'], { aside: ['1 unreadable'] }],
   ['the same line twice', [answer(idOf(1)), answer(idOf(1))], { answers: ['answered'] }],
   [
     'two answers to one step',
@@ -62,12 +62,12 @@ test.each([
     { answers: ['answered'], aside: ['2 conflicting'] },
   ],
   [
-    'a failure that is of our key',
+    'a failure of our key',
     [failure(idOf(1), 'authentication_error')],
     { answers: ['errored'], accountTrouble: 'a result says authentication_error' },
   ],
   [
-    'a failure that is of our organisation, though it reads like one of the request',
+    'a failure of our organisation that reads like a fault of the request',
     [failure(idOf(1), 'invalid_request_error', 'organization_on_hold')],
     { answers: ['errored'], accountTrouble: 'a result says organization_on_hold' },
   ],
@@ -75,7 +75,7 @@ test.each([
   expect(sort(texts)).toEqual({ ...NOTHING, ...expected });
 });
 
-test('a line of ours that cannot be read is its answer on the last pass only, and put aside on each', () => {
+test('an unreadable line of ours is an answer only on the last pass, and is set aside on each', () => {
   const broken = `{"custom_id":"${idOf(1)}","result":{"type":"succeeded","message":\u00007}}`;
   expect(sort([broken], { isLastPass: false })).toEqual({ ...NOTHING, aside: ['1 unreadable'] });
   expect(sort([broken])).toEqual({ ...NOTHING, answers: ['unreadable'], aside: ['1 unreadable'] });
@@ -87,7 +87,7 @@ test('a last line that breaks off is no answer: the file is cut', () => {
   expect(sort(texts, { isCut: true })).toEqual({ ...NOTHING, answers: ['answered'], cut: true });
 });
 
-test('a line that was too long to be held is put aside as that', () => {
+test('a line too long to be held is set aside as too long', () => {
   const head = answer(idOf(1)).slice(0, 200);
   const sortLong = (tail: string) => {
     const line: Line = { kind: 'too_long', number: 1, byte_length: 1_000_000, head, tail, terminated: true };
@@ -97,7 +97,7 @@ test('a line that was too long to be held is put aside as that', () => {
   expect([...entries.values()]).toMatchObject([{ outcome: { kind: 'unreadable', bill: null } }]);
   const aside = { reason: 'too_long', byte_length: 1_000_000, custom_id: idOf(1) };
   expect(bad).toMatchObject([{ ...aside, bill: null }]);
-  // Its end tells what it cost, and that it came whole.
+  // Its tail tells its cost, and that it is complete.
   const whole = sortLong(answer(idOf(1)).slice(-200));
   expect([...whole.entries.values()]).toMatchObject([
     { outcome: { kind: 'unusable', bill: { cost_nanousd: 3_000, usage: { output_tokens: 1 } } } },
@@ -105,7 +105,7 @@ test('a line that was too long to be held is put aside as that', () => {
   expect(whole.bad).toMatchObject([{ ...aside, bill: { usage: { output_tokens: 1 } } }]);
 });
 
-test('an answer of no use counts in the first pass, one that cannot be read in the last, and both are put aside with their cost', () => {
+test('an unusable answer counts in the first pass, an unreadable answer in the last; both are set aside with their cost', () => {
   const deep = answer(idOf(1)).replace('"Done."', `${'['.repeat(200)}${']'.repeat(200)}`);
   const garbled = answer(idOf(2)).replace('Done.', '\u0001');
   const sorted = (isLastPass: boolean) =>
@@ -127,7 +127,7 @@ test('an answer of no use counts in the first pass, one that cannot be read in t
   });
 });
 
-test('a failure for want of means, or of our organisation, ends no run', () => {
+test('a failure of the account or for lack of funds ends no run', () => {
   const texts = [
     failure(idOf(1), 'invalid_request_error', 'cmek_key_disabled'),
     failure(idOf(2), 'rate_limit_error', 'enforced_spend_limit_reached'),
@@ -139,7 +139,7 @@ test('a failure for want of means, or of our organisation, ends no run', () => {
   ]);
 });
 
-test('where nearly all of many lines failed at the provider, none of them is to blame', () => {
+test('if nearly all of many lines failed at the provider, none of them is the cause', () => {
   const classes = (count: number, isWhole = true): unknown[] => {
     const texts = Array.from({ length: count }, (_, run) => failure(idOf(run), 'api_error'));
     const { entries } = sortLines(OURS, linesOf(texts), true, SHIPPED_PRICES, isWhole);
@@ -149,6 +149,6 @@ test('where nearly all of many lines failed at the provider, none of them is to 
   };
   expect(classes(3)).toEqual(['retryable']);
   expect(classes(10)).toEqual(['outage']);
-  // Of a part nobody knows how many lines of the whole chunk failed.
+  // In a part the share of failed lines in the whole chunk is unknown.
   expect(classes(3, false)).toEqual(['outage']);
 });

@@ -18,7 +18,7 @@ beforeEach(async () => {
 });
 afterEach(() => house.close());
 
-/** A batch of runs that end with their first answer, each of which says something of its own. */
+/** Submits a batch of runs that end with their first answer, each with its own text. */
 function submitTexts(
   count: number,
   text = (index: number): string => `text ${index}`,
@@ -26,7 +26,7 @@ function submitTexts(
   return house.submit(Array.from({ length: count }, (_, index) => ({ input: text(index) })));
 }
 
-/** The provider's own account: how often each request was billed, and how many there were. */
+/** Reads the provider's books: the number of requests, and of requests billed twice. */
 function billed(): { requests: number; twice: number } {
   const { totals, repeated } = house.simulator.control.ledger();
   return { requests: totals.requests, twice: repeated.content_hashes };
@@ -41,7 +41,7 @@ async function expectAllCompleted(batch: SubmittedBatch): Promise<void> {
   expect(runs.map((run) => run.stop_reason)).toEqual(batch.run_ids.map(() => 'end_turn'));
 }
 
-test('a provider batch that takes for ever holds up no run of another, which goes from step to step', async () => {
+test('an endless provider batch blocks no run of another, which goes from step to step', async () => {
   const { control } = house.simulator;
   control.addRule({ op: 'create', match: { nth: 1 }, action: { type: 'neverEnds' } });
   const batch = await house.submit(
@@ -54,7 +54,7 @@ test('a provider batch that takes for ever holds up no run of another, which goe
       tools: ['core_memory_append'],
     })),
   );
-  // Two runs go into a body; the first two are stuck.
+  // Two runs fit in a body; the first two are stuck.
   const worker = house.worker({ settings: { body_bytes_max: 9_500 } });
   await expect(house.drive(worker, { rounds: 40 })).rejects.toThrow(/not ended/);
   const runs = await house.runsOf(batch.id);
@@ -69,7 +69,7 @@ test('a provider batch that takes for ever holds up no run of another, which goe
   await expectAllCompleted(batch);
 });
 
-test('while no worker runs nothing is paid, what waits is seen, and the first worker takes it up', async () => {
+test('while no worker runs nothing is paid, waiting work is visible, and the first worker starts it', async () => {
   const batch = await submitTexts(3);
   await house.rows(`update run_chunk set next_due_at = app_now() - interval '1 hour'`);
   const gauges = await readGauges(house.database.db);
@@ -77,7 +77,7 @@ test('while no worker runs nothing is paid, what waits is seen, and the first wo
   expect(gauges.oldest_due_seconds).toBeGreaterThanOrEqual(3_600);
   expect(requestsTo('create')).toEqual([]);
 
-  // One that sends and is gone leaves it to the next to fetch what is paid.
+  // A worker that sends and is gone leaves the paid answers to the next.
   const gone = house.worker();
   await composeProviderBatch(gone);
   await submitProviderBatch(gone);
@@ -99,7 +99,7 @@ test('one list serves many batches at a poll', async () => {
   }
   const report = await pollProviderBatches(worker);
   expect(report).toMatchObject({ looked_at: 6, calls: 1 });
-  // Before its first send a worker has asked for the time.
+  // Before its first send a worker has requested the time.
   expect(requestsTo('list').map(({ path }) => path)).toEqual([
     '/v1/messages/batches?limit=1',
     '/v1/messages/batches?limit=1000',
@@ -107,7 +107,7 @@ test('one list serves many batches at a poll', async () => {
   expect(requestsTo('retrieve')).toHaveLength(0);
 });
 
-test('whoever has looked at batches, or found none due, knows when the next look is due, and a submission asks for it', async () => {
+test('every poll, even of no due batch, returns the time of the next look, and a submission signals one', async () => {
   const poll = { poll_interval_ms: 20_000, poll_interval_ms_max: 20_000, missing_grace_ms: 0 };
   const rung: string[] = [];
   const worker = {
@@ -131,7 +131,7 @@ test('whoever has looked at batches, or found none due, knows when the next look
   expect(await pollProviderBatches(worker)).toMatchObject({ looked_at: 1, ...soon });
 });
 
-test('batches that the list leaves out are asked for by id, and none is taken for lost', async () => {
+test('batches missing from the list are retrieved by id, and none counts as lost', async () => {
   const worker = house.worker({ settings: { requests_max: 1 } });
   for (let index = 0; index < 5; index++) {
     await submitTexts(1, () => `alone ${index}`);
@@ -143,7 +143,7 @@ test('batches that the list leaves out are asked for by id, and none is taken fo
   expect(report).toMatchObject({ looked_at: 5, calls: 2, lost: 0 });
 });
 
-test('a batch that is too large for one body leaves in several, and nothing is lost', async () => {
+test('a batch too large for one body is sent in several, and nothing is lost', async () => {
   const batch = await submitTexts(40, (index) => `${index} `.repeat(400));
   const worker = house.worker({ settings: { body_bytes_max: 10_000 } });
   await house.drive(worker, { rounds: 500 });
@@ -157,13 +157,13 @@ test('a batch that is too large for one body leaves in several, and nothing is l
   expect(billed()).toEqual({ requests: 40, twice: 0 });
 });
 
-test('a request that alone is larger than a body leaves all the same: the provider judges it', async () => {
+test('a single request larger than a body is sent all the same: the provider judges it', async () => {
   const batch = await submitTexts(3, (index) => (index === 1 ? 'x'.repeat(20_000) : 'short'));
   await house.drive(house.worker({ settings: { body_bytes_max: 5_000 } }));
   await expectAllCompleted(batch);
 });
 
-/** A provider that refuses, as a whole, every batch with a request that holds `word`. */
+/** A provider that refuses every batch with a request that contains `word`. */
 function refusing(word: string): ProviderPort {
   const real = anthropicProvider({ apiKey: 'test-key', baseURL: house.simulator.apiUrl });
   return {
@@ -195,8 +195,8 @@ test('a request that the provider rejects at create is isolated by splitting, an
   expect(creates.length).toBeLessThanOrEqual(6);
 });
 
-test('a refusal ends its step and its batch in one commit: what is in doubt has an open step', async () => {
-  // With none, it would adopt a batch of another submission of its size, and no line could say that it is not its own.
+test('a refusal ends its step and its batch in one commit: a submission in doubt has an open step', async () => {
+  // With none, it would adopt a batch of another submission of its size, and no line could disprove it.
   await house.rows(`
     create function refuse_idle_doubt() returns trigger language plpgsql as $$
     begin
@@ -218,7 +218,7 @@ test('a refusal ends its step and its batch in one commit: what is in doubt has 
   ]);
 });
 
-test('a provider that refuses whatever it is sent fails a few runs, not all of them, however small their batches', async () => {
+test('a provider that refuses everything fails a few runs, not all, even of small batches', async () => {
   const batches = [];
   for (let index = 0; index < 12; index++) batches.push(await submitTexts(2, (at) => `fee ${index} ${at}`));
   const settings = { requests_max: 2 };
@@ -237,8 +237,8 @@ test('a provider that refuses whatever it is sent fails a few runs, not all of t
   expect(billed()).toEqual({ requests: 24 - failed, twice: 0 });
 });
 
-test.each(['nobody answers', 'it limits the rate'] as const)(
-  'a request that is bad is found at once after an outage in which %s',
+test.each(['nothing answers', 'it limits the rate'] as const)(
+  'a bad request is found at once after an outage in which %s',
   async (outage) => {
     const batch = await submitTexts(4, (index) => (index === 2 ? 'curare' : `cure ${index}`));
     const real = refusing('curare');
@@ -248,7 +248,7 @@ test.each(['nobody answers', 'it limits the rate'] as const)(
       async createBatch(body, asked) {
         creates += 1;
         if (creates > 13) return real.createBatch(body, asked);
-        if (outage === 'nobody answers') return { outcome: 'unknown', reason: 'HTTP 500', status: 500 };
+        if (outage === 'nothing answers') return { outcome: 'unknown', reason: 'HTTP 500', status: 500 };
         const limit = { what: 'rate_limited', status: 429, message: 'slowly', retry_after_ms: 0 } as const;
         return { outcome: 'refused', ...limit };
       },
@@ -264,7 +264,7 @@ test.each(['nobody answers', 'it limits the rate'] as const)(
   },
 );
 
-test('what is good leaves in the end, though it is in one batch with what is bad, after many that were bad', async () => {
+test('good requests are sent in the end, though batched with bad requests, after many of them', async () => {
   const worker = house.worker({ provider: refusing('hemlock'), settings: { requests_max: 1 } });
   for (let index = 0; index < 12; index++) await submitTexts(1, () => `hemlock ${index}`);
   await house.drive(worker, { hasten: true });
@@ -278,7 +278,7 @@ test('what is good leaves in the end, though it is in one batch with what is bad
   ]);
 });
 
-test('a create without an answer after many that were refused as bad is the first of its kind', async () => {
+test('a create without an answer after many bad requests is the first of its kind', async () => {
   const worker = house.worker({
     provider: refusing('hemlock'),
     settings: { requests_max: 1, breaker: { failures_min: 3, rest_ms: 60_000, rest_ms_max: 60_000 } },
@@ -293,7 +293,7 @@ test('a create without an answer after many that were refused as bad is the firs
   expect(await house.rows('select 1 from credential where paused_until > app_now()')).toEqual([]);
 });
 
-test('a credential rests after creates in a row without an answer, longer after each, and then sends again', async () => {
+test('a credential pauses after consecutive creates without an answer, longer after each, and then sends again', async () => {
   house.simulator.control.addRule({
     op: 'create',
     match: { nth: [1, 2, 3] },
@@ -324,7 +324,7 @@ test('a credential rests after creates in a row without an answer, longer after 
   expect(requestsTo('create')).toHaveLength(4);
 });
 
-test('what is good does not wait for ever behind what is bad and alone, when its credential has rested', async () => {
+test('good requests do not wait for ever behind a single bad request, after a pause of the credential', async () => {
   const refusal = { backoff_ms: 0, backoff_ms_max: 0, pause_ms: 300_000, refusals_max: 12 };
   const worker = house.worker({ provider: refusing('hemlock'), settings: { requests_max: 1, refusal } });
   for (let index = 0; index < 13; index++) {
@@ -335,7 +335,7 @@ test('what is good does not wait for ever behind what is bad and alone, when its
   const good = await submitTexts(1, () => 'honey');
   await composeProviderBatch(worker);
   expect(await submitProviderBatch(worker)).toMatchObject({ worked: false });
-  // Whatever waits for the credential may look again up to half a second after its rest.
+  // Batches that wait for the credential may look again up to half a second after its pause.
   await house.rows(`update provider_batch set next_due_at = (select paused_until + interval '500 ms' from credential)
                      where error is null and state = 'building'`);
   await house.rows(`update provider_batch set next_due_at = next_due_at - interval '5 minutes 5 seconds'`);
@@ -345,7 +345,7 @@ test('what is good does not wait for ever behind what is bad and alone, when its
   await expectAllCompleted(good);
 });
 
-/** Makes so many provider batches, of one request each. */
+/** Makes this many provider batches, of one request each. */
 async function composeTexts(worker: FlowDeps, count: number): Promise<void> {
   for (let index = 0; index < count; index++) {
     await submitTexts(1, () => `alone ${index}`);
@@ -357,7 +357,7 @@ test.each([
   ['rests', `interval '20 seconds'`, [15, 20]],
   ['is halted', `interval 'infinity'`, [55, 60]],
 ] as const)(
-  'while a credential %s each batch asks for it once, and a cancel is not behind the others',
+  'while a credential %s each batch asks for it once, and a cancel does not wait behind the others',
   async (_how, pause, [min, max]) => {
     const worker = house.worker();
     await composeTexts(worker, 3);
@@ -382,7 +382,7 @@ test.each([
   },
 );
 
-test('a pause that comes while a batch is put off, because its credential rests, is not waited for behind that rest', async () => {
+test('a pause of a batch put off for its credential does not wait for the credential', async () => {
   const worker = house.worker();
   const paused = await submitTexts(1, () => 'paused');
   await composeProviderBatch(worker);
@@ -411,10 +411,10 @@ test('a pause that comes while a batch is put off, because its credential rests,
 });
 
 test.each([
-  ['before the send is known', 'submit.after_post', { error: 'the line is cut' }],
-  ['once the send is known, which is told', 'submit.after_commit', { outcome: 'submitted' }],
+  ['before the send was reported', 'submit.after_post', { error: 'the line is cut' }],
+  ['after the send was reported', 'submit.after_commit', { outcome: 'submitted' }],
 ])(
-  'a credential that could not be given back, %s, is given back as soon as the database answers',
+  'a credential whose release failed, %s, is released as soon as the database answers',
   async (_when, cutAt, end) => {
     const line = { isCut: false };
     const db = house.database.db.withPlugin({
@@ -449,7 +449,7 @@ test.each([
   },
 );
 
-test('batches whose look came to nothing, because the database was away, are given back by whoever has them', async () => {
+test('batches whose poll failed because the database was away are released by their worker', async () => {
   const worker = house.worker({
     hooks: (point) => (point === 'poll.after_look' ? Promise.reject(new Error('cut')) : Promise.resolve()),
   });
@@ -464,7 +464,7 @@ test('batches whose look came to nothing, because the database was away, are giv
   ).toEqual([{ count: 5, holder: null, soon: true }]);
 });
 
-test('a batch that the provider finds too large is split until it fits', async () => {
+test('a batch too large for the provider is split until it fits', async () => {
   house.simulator.control.configure({ max_body_bytes: 6_000 });
   const batch = await submitTexts(32, (index) => `${index} `.repeat(100));
   await house.drive(house.worker(), { rounds: 500 });
@@ -473,7 +473,7 @@ test('a batch that the provider finds too large is split until it fits', async (
   expect(requestsTo('create').some((entry) => entry.status === 413)).toBe(true);
 });
 
-test('a request that alone is too large for the provider ends its run as context_overflow', async () => {
+test('a single request too large for the provider ends its run as context_overflow', async () => {
   house.simulator.control.configure({ max_body_bytes: 6_000 });
   const batch = await submitTexts(3, (index) => (index === 2 ? 'x'.repeat(10_000) : 'short'));
   await house.drive(house.worker(), { rounds: 500 });
@@ -481,7 +481,7 @@ test('a request that alone is too large for the provider ends its run as context
   expect(runs.map((run) => run.stop_reason)).toEqual(['end_turn', 'end_turn', 'context_overflow']);
 });
 
-test('a rate limit with retry-after pauses the credential for that time and burns no attempt', async () => {
+test('a rate limit with retry-after pauses the credential for that time and uses up no attempt', async () => {
   house.simulator.control.addRule({
     op: 'create',
     match: { times: 3 },
@@ -497,7 +497,7 @@ test('a rate limit with retry-after pauses the credential for that time and burn
   expect(credential?.pause_reason).toBe('the provider limits the rate');
   expect(credential?.seconds).toBeGreaterThan(25);
   expect(credential?.seconds).toBeLessThanOrEqual(30);
-  // Nobody else sends under it meanwhile.
+  // No other worker sends under it meanwhile.
   await submitTexts(1, () => 'another');
   const other = house.worker();
   await composeProviderBatch(other);
@@ -511,7 +511,7 @@ test('a rate limit with retry-after pauses the credential for that time and burn
   expect(billed()).toEqual({ requests: 5, twice: 0 });
 });
 
-test('a refused key stops nothing for good: its steps go out, as they were, once it is accepted', async () => {
+test('a refused key stops nothing for good: its steps are sent unchanged once it is accepted', async () => {
   house.simulator.control.addRule({
     op: 'create',
     match: { times: 2 },
@@ -530,7 +530,7 @@ test.each([
   [429, 'the provider limits the rate', undefined],
   [529, 'the provider is overloaded', undefined],
 ] as const)(
-  'a create refused with %i is an alarm each time that it is met, where a person has to mend it',
+  'a create refused with %i is an alarm each time if a person has to mend it',
   async (code, reason, alarm) => {
     house.simulator.control.addRule({ op: 'create', match: { times: 2 }, action: { type: 'status', code } });
     await submitTexts(1);
@@ -545,7 +545,7 @@ test.each([
   },
 );
 
-test('a provider that refuses whatever it is sent is an alarm each time that the credential rests for it', async () => {
+test('a provider that refuses everything is an alarm at each pause of the credential', async () => {
   const refusal = { backoff_ms: 0, backoff_ms_max: 0, pause_ms: 0, refusals_max: 1 };
   const worker = house.worker({ provider: refusing('hemlock'), settings: { refusal } });
   await submitTexts(4, () => 'hemlock');
@@ -584,7 +584,7 @@ test.each([
   },
 );
 
-test('a create that never arrived is sent again under other names, after two lists without it', async () => {
+test('a create that never arrived is sent again under another nonce, after two lists without it', async () => {
   house.simulator.control.addRule({ op: 'create', match: { nth: 1 }, action: { type: 'dropBefore' } });
   const batch = await submitTexts(7);
   const reports = await house.drive(house.worker(), { hasten: true });
@@ -620,7 +620,7 @@ test('an unknown batch is not given up while the list of batches is incomplete',
   expect(billed()).toEqual({ requests: 2, twice: 0 });
 });
 
-test('a batch that the provider does not know for longer than the grace is given up, and its steps are sent again', async () => {
+test('a batch that the provider does not find for longer than the grace is given up, and its steps are sent again', async () => {
   const { control } = house.simulator;
   const gone = control.addRule({
     op: 'retrieve',
@@ -634,7 +634,7 @@ test('a batch that the provider does not know for longer than the grace is given
   await expect(house.drive(worker, { rounds: 5 })).rejects.toThrow(/not ended/);
   expect(await house.rows('select state from provider_batch')).toEqual([{ state: 'submitted' }]);
 
-  // The database's clock alone has moved: the provider's has to as well.
+  // Only the database's clock has moved: the provider's has to move as well.
   await house.rows(`update provider_batch set missing_since = missing_since - interval '61 seconds'`);
   await expect(house.drive(worker, { rounds: 5 })).rejects.toThrow(/not ended/);
   expect(await house.rows('select state from provider_batch')).toEqual([{ state: 'submitted' }]);
@@ -649,7 +649,7 @@ test('a batch that the provider does not know for longer than the grace is given
   expect(control.removeRule(gone)).toBe(true);
 });
 
-test('a batch that was missing and shows itself within the grace goes on as if nothing had been', async () => {
+test('a missing batch that reappears within the grace goes on as before', async () => {
   house.simulator.control.addRule({
     op: 'retrieve',
     match: { times: 2 },
@@ -667,7 +667,7 @@ test('a batch that was missing and shows itself within the grace goes on as if n
   expect(billed()).toEqual({ requests: 3, twice: 0 });
 });
 
-test('a provider that does not answer polls is asked again and nothing else happens', async () => {
+test('a provider that does not answer polls is asked again, and nothing else happens', async () => {
   house.simulator.control.addRule({
     op: 'retrieve',
     match: { times: 4 },
@@ -684,7 +684,7 @@ test.each([
   ['by a list', 5, 'list', 403, 'alarm'],
   ['by a list', 5, 'list', 503, 'warning'],
 ] as const)(
-  'an operator hears that batches which are asked for %s get no answer, and why, once an hour (%i, %s, %i: %s)',
+  'an operator is told once an hour that batches polled %s get no answer, with the reason (%i, %s, %i: %s)',
   async (_how, batches, op, code, how) => {
     house.simulator.control.addRule({ op, action: { type: 'status', code } });
     const worker = house.worker({ settings: { requests_max: 1 } });
@@ -712,7 +712,7 @@ test.each([
     expect(again).not.toHaveProperty('alarm');
     await later(31);
     expect(await pollProviderBatches(worker)).toMatchObject({ ...told, [how]: true });
-    // It answers again: what was said of its silence is taken back.
+    // It answers again: the recorded silence is cleared.
     house.simulator.control.clearRules();
     await later(30);
     await pollProviderBatches(worker);
@@ -724,7 +724,7 @@ test.each([
   ['one by one', 1, 'retrieve'],
   ['by a list', 5, 'list'],
 ] as const)(
-  'batches that are asked for %s are asked for again when the provider wishes',
+  'batches polled %s are polled again after the provider’s retry-after',
   async (_how, batches, op) => {
     house.simulator.control.addRule({
       op,
@@ -745,7 +745,7 @@ test.each([
   },
 );
 
-test('a batch that shows itself in progress after it had ended is read all the same', async () => {
+test('a batch shown in progress after its end is read all the same', async () => {
   house.simulator.control.addRule({ op: 'retrieve', match: { nth: [1, 3] }, action: { type: 'regress' } });
   const batch = await submitTexts(3);
   await house.drive(house.worker());

@@ -13,7 +13,7 @@ import {
   type SubmittedRun,
 } from './house.ts';
 
-/** A provider that refuses every thought that anything has changed before, and agents that think at every step. */
+/** A provider that refuses thinking after a changed prefix, and agents that think at every step. */
 let house: House;
 let sent: SentParams[];
 let drive: (batch: SubmittedBatch) => Promise<void>;
@@ -54,7 +54,7 @@ const thinker = (...lines: readonly string[]): SubmittedRun => ({
   tools: TOOLS,
 });
 
-/** For each request, which of its answers have their thoughts before them. */
+/** Returns for each request which of its answers have thinking before them. */
 const thoughtsIn = (requests: readonly SentParams[]): readonly string[] =>
   requests.map(({ messages }) =>
     messages
@@ -65,9 +65,9 @@ const thoughtsIn = (requests: readonly SentParams[]): readonly string[] =>
 const systemsOf = (requests: readonly SentParams[]): number =>
   new Set(requests.map(({ system }) => JSON.stringify(system))).size;
 
-describe('thoughts that are bound to what they were made after', () => {
+describe('thinking bound to its prefix', () => {
   test.each(['opus-5-5', 'haiku-5-5', 'fable-5-2'])(
-    'go back on %s until the memory changes; those after it go back again',
+    'is sent back on %s until the memory changes; later thinking is sent back again',
     async (model) => {
       const lines = [look(1), look(2), append('One.'), look(3), look(4)];
       await drive(await house.submit([{ ...thinker(...lines), model: `anthropic/claude-${model}` }]));
@@ -75,13 +75,13 @@ describe('thoughts that are bound to what they were made after', () => {
     },
   );
 
-  test('go back on earlier models whatever changes', async () => {
+  test('is sent back on earlier models after any change', async () => {
     const lines = [look(1), append('One.'), look(2)];
     await drive(await house.submit([{ ...thinker(...lines), model: 'anthropic/claude-sonnet-4-6' }]));
     expect(thoughtsIn(sent)).toEqual(['', 't', 'tt', 'ttt']);
   });
 
-  test('are left out, all of them, where the memory is again as it once was', async () => {
+  test('is left out completely if the memory returns to an earlier state', async () => {
     const undo = call('core_memory_replace', { label: 'notes', old_content: '\nOne.', new_content: '' });
     const lines = [look(1), append('One.'), look(2), undo, look(3)];
     await drive(await house.submit([{ ...thinker(...lines), tools: [...TOOLS, 'core_memory_replace'] }]));
@@ -91,14 +91,14 @@ describe('thoughts that are bound to what they were made after', () => {
   test.each([
     ['memory', { command: 'rename', old_path: '/memories/notes', new_path: '/memories/facts' }],
     ['memory_apply_patch', { patch: '*** Update Block: notes\n*** Move to: facts' }],
-  ])('are left out behind a block that %s gave another label', async (tool, args) => {
+  ])('is left out after a block that %s relabelled', async (tool, args) => {
     const lines = [look(1), call(tool, args), look(2), look(3)];
     await drive(await house.submit([{ ...thinker(...lines), tools: [...TOOLS, tool] }]));
     expect(thoughtsIn(sent)).toEqual(['', 't', '--', '--t', '--tt']);
     expect(systemsOf(sent)).toBe(2);
   });
 
-  test('are left out behind each new label in a batch under review', async () => {
+  test('is left out after each new label in a batch under review', async () => {
     const rename = (from: string, to: string): string =>
       call('memory', { command: 'rename', old_path: from, new_path: to });
     const lines = [look(1), rename('notes', 'facts'), look(2), rename('facts', 'truths'), look(3)];
@@ -108,7 +108,7 @@ describe('thoughts that are bound to what they were made after', () => {
     expect(systemsOf(sent)).toBe(3);
   });
 
-  test('are left out by the next run if somebody has given a block another label since', async () => {
+  test('is left out by the next run if a person has relabelled a block since', async () => {
     const first = await house.submit([thinker(look(1))]);
     await drive(first);
     const [block] = await house.rows<{ id: string }>('select id from block');
@@ -124,7 +124,7 @@ describe('thoughts that are bound to what they were made after', () => {
     expect(thoughtsIn(sent)).toEqual(['--', '--t']);
   });
 
-  test('are left out by the next run if somebody has written to the memory since, and only then', async () => {
+  test('is left out by the next run only if the memory was written since', async () => {
     const first = await house.submit([thinker(look(1))]);
     await drive(first);
     const again = { ...thinker(look(2)), agent_id: first.agent_ids[0] ?? '' };
@@ -138,7 +138,7 @@ describe('thoughts that are bound to what they were made after', () => {
     expect(thoughtsIn(sent)).toEqual(['----', '----t']);
   });
 
-  test('are left out by the next run if the agent has other instructions or other tools', async () => {
+  test('is left out by the next run if the agent has other instructions or other tools', async () => {
     const first = await house.submit([thinker(look(1))]);
     await drive(first);
     const again = { ...thinker(look(2)), agent_id: first.agent_ids[0] ?? '' };
@@ -150,12 +150,12 @@ describe('thoughts that are bound to what they were made after', () => {
   });
 });
 
-test('a summary in the middle of a tool loop leaves the later steps in place, without their thoughts', async () => {
+test('a summary within a tool loop keeps the later steps in place, without their thinking', async () => {
   const lines = [1, 2, 3, 4, 5, 6, 7].map(look);
   house.simulator.control.addRule({
     op: 'request',
     match: { contains: '<transcript>' },
-    // What is still shown, and what is to be done behind it.
+    // The step that is still shown, and the work after it.
     outcome: { type: 'script', script: 'fixed', args: { text: lines.slice(3).join('\n') } },
   });
   const compaction = { mode: 'static_buffer', limit: 10, keep: 4 } as const;
@@ -167,20 +167,20 @@ test('a summary in the middle of a tool loop leaves the later steps in place, wi
   expect(sent.slice(6).map(({ messages }) => messages.length)).toEqual([5, 7, 9]);
 });
 
-describe('what a prompt says of things beside it', () => {
+describe('the metadata in a prompt', () => {
   const searcher = (...lines: readonly string[]): SubmittedRun => ({
     ...thinker(...lines),
     tools: [...TOOLS, 'archival_memory_insert'],
   });
   const keep = (content: string): string => call('archival_memory_insert', { content });
 
-  test('stands still while nothing of it changes, so thoughts go back', async () => {
+  test('stays the same while nothing in it changes, so thinking is sent back', async () => {
     await drive(await house.submit([searcher(look(1), look(2), look(3))]));
     expect(thoughtsIn(sent)).toEqual(['', 't', 'tt', 'ttt']);
     expect(systemsOf(sent)).toBe(1);
   });
 
-  test('is written anew, and told when, as soon as some of it changes', async () => {
+  test('is renewed, with its time, as soon as some of it changes', async () => {
     await drive(
       await house.submit([searcher(look(1), keep('A passage.'), look(2), append('One.'), look(3))]),
     );

@@ -53,7 +53,7 @@ function submitCalls(runs: readonly (readonly (readonly [Tool, string])[])[]): P
   );
 }
 
-/** Brings all runs to their calls, which nobody has begun, in one chunk. */
+/** Takes all runs to their pending calls, in one chunk. */
 async function untilActing(): Promise<void> {
   const worker = house.worker({ settings: { chunk_lines: 1_000 } });
   for (let round = 0; round < 200; round++) {
@@ -81,7 +81,7 @@ function reply(
   return { call_id: request.call_id, status, result, duration_ms: 1, started };
 }
 
-/** A tool host that does what it is asked, and remembers it. */
+/** A tool host that makes its calls and records them. */
 function world(resultOf?: (request: ToolRequest) => string): { tools: ToolPort; done: ToolRequest[] } {
   const done: ToolRequest[] = [];
   return {
@@ -110,7 +110,7 @@ async function statesOf(batch: SubmittedBatch): Promise<readonly string[]> {
   return rows.map((row) => row.state);
 }
 
-/** What the model was told of the calls of a run. */
+/** Reads the results that the model received for the calls of a run. */
 async function resultsOf(
   runId: string | undefined,
 ): Promise<readonly { content: string; is_error?: boolean }[]> {
@@ -121,7 +121,7 @@ async function resultsOf(
   return row?.content ?? [];
 }
 
-test('a tool is told the ids that its run and its agent have in the API, and a key that stays what it was', async () => {
+test('a tool receives the API ids of its run and agent, and a stable key', async () => {
   const batch = await submitCalls([[['act_once', 'charge']]]);
   await untilActing();
   const { tools, done } = world();
@@ -139,8 +139,8 @@ test('a tool is told the ids that its run and its agent have in the API, and a k
   ]);
 });
 
-describe('a kill', () => {
-  test('leaves no more calls in doubt than are under way at a time, and nothing that had ended is lost', async () => {
+describe('a crash', () => {
+  test('leaves no more calls in doubt than one wave, and loses no finished call', async () => {
     const batch = await submitCalls(
       Array.from({ length: 150 }, (_, index) => [
         ['act_once', `charge ${index}`],
@@ -164,9 +164,9 @@ describe('a kill', () => {
       },
     });
     await Promise.race([second.promise, runToolCalls(doomed)]);
-    // Those without side effects are in no danger, and wait for nobody.
+    // Calls without side effects are not at risk, and wait for no wave.
     expect(asked).toEqual([150 + 64, 64]);
-    // Cut off from its leases and told nothing: what it would do at its end, it does not do.
+    // Cut off from its leases without notice: its cleanup does not run.
     await house.rows(
       `update run_chunk set lease_until = app_now() - interval '1 millisecond' where lease_owner = 'doomed'`,
     );
@@ -183,8 +183,8 @@ describe('a kill', () => {
   });
 });
 
-describe('a worker that is stopped in the middle of its calls', () => {
-  /** Does the calls named in `ended`, begins those in `broken`, and answers when it is told to stop. */
+describe('a worker that stops during its calls', () => {
+  /** Makes the calls named in `ended`, begins the calls in `broken`, and answers on its stop signal. */
   function interrupted(ended: readonly string[], broken: readonly string[]) {
     const begun = Promise.withResolvers<void>();
     const done: ToolRequest[] = [];
@@ -204,7 +204,7 @@ describe('a worker that is stopped in the middle of its calls', () => {
     return { tools, done, begun: begun.promise };
   }
 
-  test('keeps what it has: what ended is not made again, what was not begun is made, only what broke off is unknown', async () => {
+  test('stores its results: finished calls are not repeated, pending calls are made, only interrupted calls are unknown', async () => {
     const batch = await submitCalls([
       ...Array.from({ length: 10 }, (_, index) => [['act_once', `charge ${index}`] as const]),
       [
@@ -239,7 +239,7 @@ describe('a worker that is stopped in the middle of its calls', () => {
     const { tools, done } = world();
     await house.drive(house.worker({ tools }));
     expect(done.map(whatOf).sort()).toEqual(['charge 8', 'charge 9', 'look', 'put and broken']);
-    // What is repeated is repeated under its key.
+    // A repeated call has the same key.
     const keys = [...first.done, ...done].filter((request) => whatOf(request) === 'put and broken');
     expect(new Set(keys.map((request) => request.idempotency_key)).size).toBe(1);
     expect(keys).toHaveLength(2);
@@ -255,7 +255,7 @@ describe('a worker that is stopped in the middle of its calls', () => {
     expect(await house.rows('select 1 from tool_call where held_result is not null')).toEqual([]);
   });
 
-  test('keeps what it has when its tool host goes and does not come back, and makes the rest once there is one', async () => {
+  test('stores its results when its tool host is gone for good, and makes the rest once a host is back', async () => {
     const batch = await submitCalls([
       [['act_once', 'charged']],
       [['act_once', 'charge broken']],
@@ -289,7 +289,7 @@ describe('a worker that is stopped in the middle of its calls', () => {
     expect((await statesOf(batch)).filter((state) => state !== 'succeeded')).toEqual(['unknown']);
   });
 
-  test('changes nothing when another has taken its chunk over', async () => {
+  test('changes nothing after its chunk was taken over', async () => {
     const batch = await submitCalls([[['act_once', 'charge']]]);
     await untilActing();
     const first = interrupted(['charge'], []);
@@ -317,7 +317,7 @@ const ONE_OF_EACH = [
   ],
 ] as const;
 
-test('results are not lost when the connection is cut before they are committed, and no call is made again', async () => {
+test('a cut connection before the commit loses no result, and no call is repeated', async () => {
   const batch = await submitCalls(ONE_OF_EACH);
   await untilActing();
   const { tools, done } = world();
@@ -339,7 +339,7 @@ test('results are not lost when the connection is cut before they are committed,
   expect(await resultsOf(batch.run_ids[0])).toMatchObject([{ content: 'charge is succeeded' }]);
 });
 
-/** Refuses rows, by default as ones that cannot be stored. */
+/** Refuses rows, by default as rows that cannot be stored. */
 const refuse = (table: string, test: string, when = 'insert', errcode = '22P05'): Promise<unknown[]> =>
   house.rows(`
     create function refuse_${table}() returns trigger language plpgsql as $$
@@ -349,11 +349,11 @@ const refuse = (table: string, test: string, when = 'insert', errcode = '22P05')
     end $$;
     create trigger arsenic before ${when} on ${table} for each row execute function refuse_${table}()`);
 
-/** What a connection is met with while the database is away. */
+/** The error of a connection while the database is away. */
 const notConnected = (): Promise<never> =>
   Promise.reject(Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' }));
 
-/** A database of a worker that can be made to restart: so many connections are refused then, and those there are cut. */
+/** A worker's database that can restart: this many connections are refused then, and open connections are cut. */
 function restartable(onRefusal: () => void = () => undefined) {
   const { pool } = house.database;
   let refusals = 0;
@@ -380,8 +380,8 @@ function restartable(onRefusal: () => void = () => undefined) {
   };
 }
 
-describe('results in hand when the database restarts', () => {
-  test('are kept as soon as it answers again, and no call that has ended is in doubt or made again', async () => {
+describe('collected results during a restart of the database', () => {
+  test('are stored as soon as it answers again, and no finished call is in doubt or repeated', async () => {
     const batch = await submitCalls(ONE_OF_EACH);
     await untilActing();
     const { tools, done } = world();
@@ -397,7 +397,7 @@ describe('results in hand when the database restarts', () => {
     expect(await resultsOf(batch.run_ids[0])).toMatchObject([{ content: 'charge is succeeded' }]);
   });
 
-  test('are kept although the lease is no longer trusted before the database answers', async () => {
+  test('are stored although the lease expires before the database answers', async () => {
     const batch = await submitCalls([[['act_once', 'charge']]]);
     await untilActing();
     const { pool } = house.database;
@@ -436,7 +436,7 @@ describe('results in hand when the database restarts', () => {
     expect(await statesOf(batch)).toEqual(['succeeded']);
   });
 
-  test('hold up no stop: once the leases are given up they are tried one last time', async () => {
+  test('do not delay a stop: once the leases are released, one last attempt is made', async () => {
     await submitCalls([[['act_once', 'charge']]]);
     await untilActing();
     const { db, restart, refused } = restartable(() => {
@@ -450,7 +450,7 @@ describe('results in hand when the database restarts', () => {
     expect(refused()).toBe(3);
   });
 
-  test('are given up when it does not come back, however long the lease lasts', async () => {
+  test('are given up if it stays away, however long the lease lasts', async () => {
     const batch = await submitCalls([[['act_once', 'charge']]]);
     await untilActing();
     const { db, restart, refused } = restartable(() => vi.advanceTimersByTime(11_000));
@@ -471,8 +471,8 @@ describe('results in hand when the database restarts', () => {
 
   test.each([
     ['the rest of its chunk is read', 60],
-    ['it is dealt with apart from its chunk', 40],
-  ])('are kept for a run whose commit took too long, when that comes before %s', async (_when, runs) => {
+    ['it is handled apart from its chunk', 40],
+  ])('are stored for a run whose commit timed out, if that comes before %s', async (_when, runs) => {
     await refuse('message', `new.content::text like '%arsenic%'`, 'insert', '57014');
     const batch = await submitCalls(
       Array.from({ length: runs }, (_, index) =>
@@ -537,7 +537,7 @@ describe('results that cannot be stored', () => {
     expect(await house.rows('select 1 from run_chunk')).toEqual([]);
   });
 
-  test('for a reason that passes cost nobody a result or a second call', async () => {
+  test('for a temporary reason cost no run a result or a second call', async () => {
     await refuse('message', `new.role = 'user' and new.step_number = 1`);
     const batch = await eight();
     await untilActing();
@@ -558,7 +558,7 @@ describe('results that cannot be stored', () => {
   });
 });
 
-test('the calls of a batch that is being cancelled are not made, and its runs end as cancelled with every call answered', async () => {
+test('calls of a batch being cancelled are not made, and its runs end as cancelled with every call answered', async () => {
   const batch = await submitCalls([
     [
       ['act_once', 'charge'],
@@ -567,7 +567,7 @@ test('the calls of a batch that is being cancelled are not made, and its runs en
     ],
   ]);
   await untilActing();
-  // One had been begun by a worker that died.
+  // A call had been begun by a worker that crashed.
   await house.rows(
     `update tool_call set state = 'running', started_at = app_now() where tool_name = 'act_idempotent'`,
   );
@@ -585,7 +585,7 @@ test('the calls of a batch that is being cancelled are not made, and its runs en
   ]);
 });
 
-test('a cancellation in the middle of a chunk stops the calls that have not begun', async () => {
+test('a cancellation during a chunk stops the calls that have not begun', async () => {
   const batch = await submitCalls(
     Array.from({ length: 70 }, (_, index) => [['act_once', `charge ${index}`] as const]),
   );
@@ -609,7 +609,7 @@ test('a cancellation in the middle of a chunk stops the calls that have not begu
   expect((await house.runsOf(batch.id)).every((run) => run.state === 'cancelled')).toBe(true);
 });
 
-test('a call that must happen once and ran out of time after it had begun is unknown, and the model is told so', async () => {
+test('a once call that timed out after its start is unknown, and the model is told', async () => {
   const batch = await submitCalls([
     [['act_once', 'charge']],
     [['act_once', 'too late to begin']],
@@ -633,7 +633,7 @@ test('a call that must happen once and ran out of time after it had begun is unk
   ]);
 });
 
-test('results that may be long are stored before more of them are asked for, each once', async () => {
+test('long results are stored before further calls are made, each once', async () => {
   const batch = await submitCalls(
     Array.from({ length: 60 }, (_, index) => [
       ['act_wordy', `a ${index}`],
@@ -663,7 +663,7 @@ test('results that may be long are stored before more of them are asked for, eac
   expect(await house.runsOf(batch.id)).toMatchObject(batch.run_ids.map(() => ({ stop_reason: 'end_turn' })));
 });
 
-test('a cancel that comes during one portion of a chunk is heard before the next', async () => {
+test('a cancel during one portion of a chunk takes effect before the next', async () => {
   const batch = await submitCalls(Array.from({ length: 60 }, (_, index) => [['act_wordy', `read ${index}`]]));
   await untilActing();
   const { tools, done } = world();
@@ -683,7 +683,7 @@ test('a cancel that comes during one portion of a chunk is heard before the next
   ]);
 });
 
-test('a chunk that ended worker after worker comes back in halves, and a run that does so alone ends', async () => {
+test('a chunk that crashes workers comes back in halves, and a single run that crashes them ends', async () => {
   const batch = await submitCalls([[['act_none', 'harmless']], [['act_none', 'deadly']]]);
   await untilActing();
   const { tools, done } = world();
@@ -705,7 +705,7 @@ test('a chunk that ended worker after worker comes back in halves, and a run tha
   expect((await house.runsOf(batch.id))[1]).toMatchObject({ state: 'failed', stop_reason: 'poison' });
 });
 
-test('a chunk whose arguments take long to check leaves leases their turns to be renewed', async () => {
+test('a chunk whose arguments take long to check does not stop the renewal of leases', async () => {
   const texts = Array.from({ length: 40 }, (_, index) => `${index} `.padEnd(990, 'x'));
   const batch = await submitCalls(texts.map((text) => [['act_checked', text]]));
   await untilActing();

@@ -28,7 +28,7 @@ afterEach(() => house.close());
 
 const TOOLS = ['look', 'judge', 'mend', 'ship'];
 
-/** Takes one run to its end and returns how it ended and what was sent for it, step by step. */
+/** Takes one run to its end and returns its end and its requests, step by step. */
 async function run(
   submitted: Omit<SubmittedRun, 'tools'> & { readonly tools?: readonly string[] },
   tools = answering(),
@@ -47,7 +47,7 @@ async function run(
   };
 }
 
-/** What the model reads in a message: results, errors marked, and texts. */
+/** Returns a message as the model reads it: results, with errors marked, and texts. */
 function lastText(content: readonly SentBlock[]): string {
   return content
     .map((block) => {
@@ -59,8 +59,8 @@ function lastText(content: readonly SentBlock[]): string {
 
 const VIOLATION = '[ToolConstraintError] Cannot call';
 
-describe('tool rules, carried out by workers', () => {
-  test('run_first forces its tool with its arguments, which win over those of the model', async () => {
+describe('tool rules, applied by workers', () => {
+  test('run_first forces its tool with its arguments, which override the model’s', async () => {
     const tools = answering(({ arguments: args }) => JSON.stringify(args));
     const { ended, sent, said } = await run(
       {
@@ -76,11 +76,11 @@ describe('tool rules, carried out by workers', () => {
       undefined,
     ]);
     expect(said).toEqual([`! ${VIOLATION} ship, valid tools include: look.`, '{"what":"theirs"}']);
-    // What the model said stays as it was said.
+    // The model's own words stay unchanged.
     expect(sent[2]?.messages.at(-2)?.content).toMatchObject([{ name: 'look', input: { what: 'mine' } }]);
   });
 
-  test('a model that takes no forced choice is asked again in words, and not held to one', async () => {
+  test('a model that takes no forced choice is asked again in words, and not bound to it', async () => {
     const { ended, sent, said } = await run({
       input: script({ text: 'Hm.' }, { tool: 'look' }, { text: 'Seen.' }),
       model: 'anthropic/claude-opus-5-5',
@@ -105,7 +105,7 @@ describe('tool rules, carried out by workers', () => {
     );
   });
 
-  test('parent_last_tool keeps its children for the step behind it', async () => {
+  test('parent_last_tool allows its children only in the next step', async () => {
     const { ended, asked, said } = await run({
       input: script({ tool: 'ship' }, { tool: 'judge' }, { tool: 'ship' }, { text: 'Shipped.' }),
       tool_rules: [{ type: 'parent_last_tool', tool_name: 'judge', children: ['ship'] }],
@@ -115,7 +115,7 @@ describe('tool rules, carried out by workers', () => {
     expect(said[0]).toContain(`! ${VIOLATION} ship, valid tools include: look, judge, mend.`);
   });
 
-  test('conditional chooses by the result of the last tool, as it came', async () => {
+  test('conditional chooses by the original result of the last tool', async () => {
     let judged = 0;
     const tools = answering(({ tool_name }) =>
       tool_name === 'judge' ? (judged++ === 0 ? 'False' : '{"message":true}') : 'done',
@@ -145,7 +145,7 @@ describe('tool rules, carried out by workers', () => {
     expect(asked).toEqual(['judge', 'mend', 'judge', 'ship']);
   });
 
-  test('rules that leave nothing to call end the run as no_valid_tools, and open no tool', async () => {
+  test('rules that leave no callable tool end the run as no_valid_tools, and allow no tool', async () => {
     const { ended, asked } = await run(
       {
         input: script({ tool: 'judge' }, { tool: 'ship' }),
@@ -183,7 +183,7 @@ describe('tool rules, carried out by workers', () => {
     expect(said[1]).toMatch(/^done \| ! .* valid tools include: judge, mend, ship\./);
   });
 
-  test('calling a tool with a limit does not make the run go on', async () => {
+  test('a call of a tool with a limit does not make the run go on', async () => {
     const { ended } = await run({
       input: script({ tool: 'ship' }, { tool: 'ship' }),
       tool_rules: [
@@ -194,7 +194,7 @@ describe('tool rules, carried out by workers', () => {
     expect(ended).toMatchObject({ state: 'completed', stop_reason: 'tool_rule', step_number: 1 });
   });
 
-  test('exit_loop wins over continue_loop in the same answer, whose calls are all carried out', async () => {
+  test('exit_loop wins over continue_loop in the same answer, whose calls are all made', async () => {
     const { ended, asked } = await run({
       input: script([{ tool: 'ship' }, { tool: 'look' }]),
       tool_rules: [
@@ -206,7 +206,7 @@ describe('tool rules, carried out by workers', () => {
     expect(asked).toEqual(['ship', 'look']);
   });
 
-  test('required_before_exit asks for what is missing, after words and after a terminal tool', async () => {
+  test('required_before_exit asks for the missing call, after words and after a terminal tool', async () => {
     const { ended, said } = await run({
       input: script({ text: 'Done.' }, { tool: 'ship' }, { tool: 'judge' }, { tool: 'ship' }),
       tool_rules: [
@@ -219,7 +219,7 @@ describe('tool rules, carried out by workers', () => {
     expect(said[1]).toMatch(/^done \| .*You must call judge at least once/);
   });
 
-  test('a model that never makes the call that is due is given up after three re-asks', async () => {
+  test('a model that never makes the due call is given up after three re-asks', async () => {
     const { ended, sent } = await run({
       input: script({ text: '1' }, { text: '2' }, { text: '3' }, { text: '4' }),
       tool_rules: [{ type: 'required_before_exit', tool_name: 'judge' }],
@@ -228,7 +228,7 @@ describe('tool rules, carried out by workers', () => {
     expect(sent).toHaveLength(4);
   });
 
-  test('memory tools are held to the rules where their answer is taken in', async () => {
+  test('memory tools follow the rules where their answer is ingested', async () => {
     const { ended, said } = await run({
       input: script(
         { tool: 'core_memory_append', args: { label: 'notes', content: 'too early' } },
@@ -254,7 +254,7 @@ describe('tool rules, carried out by workers', () => {
     expect(block).toEqual({ value: 'new\nkept' });
   });
 
-  test('rules are told in the static prompt, and the tools stay the same for every step', async () => {
+  test('the static prompt states the rules, and the tools stay the same for every step', async () => {
     const { sent } = await run({
       input: script({ tool: 'look' }, { tool: 'ship' }),
       tool_rules: [
@@ -272,7 +272,7 @@ describe('tool rules, carried out by workers', () => {
     expect(first?.tools?.map(({ name }) => name)).toEqual(TOOLS);
   });
 
-  test('agents of one kind share tools and static prompt to the byte, whatever they remember and whenever they run', async () => {
+  test('agents of one kind share tools and static prompt to the byte, with any memory and at any time', async () => {
     const { provider, sent } = recording(house);
     const worker = house.worker({ provider, tools: answering() });
     const one = (value: string): SubmittedRun => ({
@@ -294,7 +294,7 @@ describe('tool rules, carried out by workers', () => {
     );
   });
 
-  test('rules fixed by a run stay as they were when the agent is changed under it', async () => {
+  test('rules fixed by a run stay the same when its agent is changed', async () => {
     const batch = await house.submit([
       {
         input: script({ tool: 'look' }, { tool: 'ship' }),

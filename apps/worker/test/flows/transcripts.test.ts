@@ -30,8 +30,8 @@ beforeEach(async () => {
 afterEach(() => house.close());
 
 /**
- * Takes a run to its end against a provider that validates like the real one, and returns every request that it was
- * sent. That none of them was refused, and that the books agree, is part of every transcript.
+ * Takes a run to its end against a strictly validating provider, and returns all its requests. Each transcript also checks
+ * that no request was refused and that the audit is clean.
  */
 async function transcriptOf(run: SubmittedRun, tools = answering()): Promise<readonly SentParams[]> {
   const { provider, sent } = recording(house);
@@ -46,12 +46,12 @@ async function transcriptOf(run: SubmittedRun, tools = answering()): Promise<rea
   );
   for (const [index, request] of sent.entries()) {
     if (asksForSummary(request)) continue;
-    // What a request shows behind a summary is what was said, to the byte, to the latest word that it answers.
+    // After a summary, a request shows the messages unchanged up to the latest.
     const messages = startsWithSummary(request) ? request.messages.slice(1) : request.messages;
-    // Thoughts that were had behind another beginning are left out where the model binds them: the shapes say which.
+    // Thinking from behind another prefix is left out if the model binds it: the shapes tell.
     const said = startsWithSummary(request) && bindsThoughts(run) ? withoutThoughts : linesOf;
     expect(said(stored)).toContain(said(messages));
-    // Without a summary in between it begins with the request before it.
+    // Without a summary in between, it begins with the request before it.
     const before = sent[index - 1];
     if (before === undefined || asksForSummary(before)) continue;
     expect(linesOf(request.messages).startsWith(linesOf(before.messages))).toBe(true);
@@ -75,7 +75,7 @@ const asksForSummary = ({ messages }: SentParams): boolean =>
 const startsWithSummary = ({ messages }: SentParams): boolean =>
   JSON.stringify(messages[0]).includes('earlier messages are no longer shown');
 
-/** The shape of a request, the last one by default: roles, and the types of what each message holds; errors are marked. */
+/** Returns the shape of a request, by default the last: roles, and the block types of each message; errors are marked. */
 function shapeOf(sent: readonly SentParams[], at = -1): readonly string[] {
   return (sent.at(at)?.messages ?? []).map(
     ({ role, content }) =>
@@ -110,7 +110,7 @@ describe('golden transcripts', () => {
     ['omitted', 'thinking'],
     ['summarized', 'thinking'],
     ['redacted', 'redacted_thinking'],
-  ])('thinking that is %s goes back as it came', async (display, type) => {
+  ])('thinking that is %s is sent back unchanged', async (display, type) => {
     const sent = await transcriptOf({
       input: `⟦sim:thinking?display=${display}&tool=look⟧`,
       model: 'anthropic/claude-sonnet-4-6',
@@ -120,7 +120,7 @@ describe('golden transcripts', () => {
     expect(shapeOf(sent)).toEqual(['user: text', `assistant: ${type} tool_use`, 'user: tool_result']);
   });
 
-  test('texts between calls that come as thinking go back as they came', async () => {
+  test('texts between calls are sent back unchanged, as thinking', async () => {
     const sent = await transcriptOf({
       input: '⟦sim:textBetweenToolsAsThinking?tool=look⟧',
       model: 'anthropic/claude-opus-5-5',
@@ -128,7 +128,7 @@ describe('golden transcripts', () => {
     expect(shapeOf(sent).join(' ')).toContain('thinking');
   });
 
-  test('a block type that nobody here knows is no obstacle to the next run', async () => {
+  test('an unknown block type does not break the next run', async () => {
     const first = await house.submit([{ input: '⟦sim:unknownBlockType⟧' }]);
     await house.drive(house.worker());
     const sent = await transcriptOf({
@@ -169,7 +169,7 @@ describe('golden transcripts', () => {
     expect(shapeOf(sent).at(-1)).toBe('user: tool_result');
   });
 
-  test('pauses are gone on from without a word of ours', async () => {
+  test('pauses are resumed without a message of ours', async () => {
     const sent = await transcriptOf({ input: '⟦sim:pauseTurn?k=2⟧' });
     expect(shapeOf(sent)).toEqual([
       'user: text',
@@ -204,7 +204,7 @@ describe('golden transcripts', () => {
     ]);
   });
 
-  test('a call cut off by max_tokens is asked for once more with twice as many, and its half is never shown', async () => {
+  test('a call cut by max_tokens is requested once more with twice the tokens, and its half is never shown', async () => {
     house.simulator.control.addRule({
       op: 'request',
       match: { times: 1 },
@@ -220,7 +220,7 @@ describe('golden transcripts', () => {
     expect(JSON.stringify(sent[1]?.messages)).toBe(JSON.stringify(sent[0]?.messages));
   });
 
-  test('a block type that nobody knows, in the middle of a run, goes back to the byte', async () => {
+  test('an unknown block type within a run is sent back byte for byte', async () => {
     house.simulator.control.addRule({
       op: 'request',
       match: { nth: 2 },
@@ -247,7 +247,7 @@ describe('golden transcripts', () => {
   test.each<[string, Record<string, string>, string]>([
     ['with the results of its search', {}, ' web_search_tool_result'],
     ['with its search still open', { unpaired: '1' }, ''],
-  ])('a pause %s, between calls of ours, is gone on from as it stands', async (_what, args, result) => {
+  ])('a pause %s, between calls of ours, is resumed unchanged', async (_what, args, result) => {
     house.simulator.control.addRule({
       op: 'request',
       match: { nth: 2 },
@@ -271,7 +271,7 @@ describe('golden transcripts', () => {
     ]);
   });
 
-  // One that needs an approval waits for its caller; see caller.test.ts.
+  // A call that needs an approval waits for its caller; see caller.test.ts.
   test.each<[string, readonly object[], readonly Turn[], readonly string[]]>([
     [
       'run_first',
@@ -371,42 +371,37 @@ describe('golden transcripts', () => {
     ['sonnet-4-6', 'opus-5-5'],
     ['opus-5-5', 'fable-5-2'],
     ['opus-5-5', 'sonnet-4-6'],
-  ])(
-    'an agent of %s that goes on with %s, and back, shows no thoughts that are refused',
-    async (before, then) => {
-      const input = [call('look', { n: 1 }), call('weigh', { n: 2 }, true), call('look', { n: 3 })].join(
-        '\n',
-      );
-      const first = await house.submit([
-        {
-          input,
-          tools: ['look', 'weigh'],
-          model: `anthropic/claude-${before}`,
-          extra: { thinking: { type: 'adaptive' } },
-          // Some of it is summarised on the way, by either of them.
-          agent: { compaction: { mode: 'static_buffer', limit: 8, keep: 6 } },
-        },
-      ]);
-      house.simulator.control.addRule({
-        op: 'request',
-        match: { contains: '<transcript>' },
-        outcome: { type: 'script', script: 'fixed', args: { text: 'All was seen.' } },
-      });
-      const worker = house.worker({ tools: answering() });
+  ])('an agent of %s that changes to %s and back shows no thinking that is refused', async (before, then) => {
+    const input = [call('look', { n: 1 }), call('weigh', { n: 2 }, true), call('look', { n: 3 })].join('\n');
+    const first = await house.submit([
+      {
+        input,
+        tools: ['look', 'weigh'],
+        model: `anthropic/claude-${before}`,
+        extra: { thinking: { type: 'adaptive' } },
+        // Either model summarises some of it on the way.
+        agent: { compaction: { mode: 'static_buffer', limit: 8, keep: 6 } },
+      },
+    ]);
+    house.simulator.control.addRule({
+      op: 'request',
+      match: { contains: '<transcript>' },
+      outcome: { type: 'script', script: 'fixed', args: { text: 'All was seen.' } },
+    });
+    const worker = house.worker({ tools: answering() });
+    await house.drive(worker);
+    const agent_id = first.agent_ids[0]!;
+    for (const model of [then, before, before, then, then]) {
+      await house.rows('update agent set model = $1', [`anthropic/claude-${model}`]);
+      const next = await house.submit([{ input, agent_id }]);
       await house.drive(worker);
-      const agent_id = first.agent_ids[0]!;
-      for (const model of [then, before, before, then, then]) {
-        await house.rows('update agent set model = $1', [`anthropic/claude-${model}`]);
-        const next = await house.submit([{ input, agent_id }]);
-        await house.drive(worker);
-        expect(await house.runsOf(next.id)).toMatchObject([{ stop_reason: 'end_turn', error: null }]);
-      }
-      expect(await house.rows(`select error from step where state <> 'done'`)).toEqual([]);
-      expect((await house.rows('select 1 from conversation_summary')).length).toBeGreaterThan(1);
-    },
-  );
+      expect(await house.runsOf(next.id)).toMatchObject([{ stop_reason: 'end_turn', error: null }]);
+    }
+    expect(await house.rows(`select error from step where state <> 'done'`)).toEqual([]);
+    expect((await house.rows('select 1 from conversation_summary')).length).toBeGreaterThan(1);
+  });
 
-  describe('with summaries in the middle of runs', () => {
+  describe('with summaries within runs', () => {
     /** Steps of two calls each. */
     const plan = (from: number, to: number): string =>
       Array.from({ length: to - from + 1 }, (_, index) => from + index)
@@ -417,7 +412,7 @@ describe('golden transcripts', () => {
       answering(({ arguments: args }) => 'x'.repeat((args as { n: number }).n > 3 ? 10 : 4_000));
     const step = ['assistant: thinking tool_use tool_use', 'user: tool_result tool_result'];
     const steps = (count: number): readonly string[] => Array.from({ length: count }, () => step).flat();
-    /** Steps from before the summary, which has made the thoughts of them strangers where the model binds them. */
+    /** Returns the steps before the summary, whose thinking is left out if the model binds it. */
     const stepsBefore = (model: string, count: number): readonly string[] =>
       steps(count).map((shape) =>
         modelTraits(`claude-${model}`).binds_thinking ? shape.replace('thinking ', '') : shape,
@@ -426,7 +421,7 @@ describe('golden transcripts', () => {
     const everyCallOnce = [1, 2, 3, 4, 5].flatMap((n) => ['look', 'weigh'].map((name) => [name, { n }]));
     const madeBy = (host: ReturnType<typeof answering>): unknown =>
       host.asked.map(({ tool_name, arguments: args }) => [tool_name, args]);
-    /** What the model writes when it is asked for a summary: it goes on behind the steps that are still shown. */
+    /** Sets the model's summary, which goes on behind the steps that are still shown. */
     const summarise = (stepsShown: number): void => {
       const args = { text: `Still to do:\n${plan(4 - stepsShown, 5)}` };
       house.simulator.control.addRule({
@@ -442,7 +437,7 @@ describe('golden transcripts', () => {
       ['the sliding window', 'sonnet-4-6', { mode: 'sliding_window', evict_ratio: 0.2 }, 7_000, 2],
       ['the sliding window', 'opus-5-5', { mode: 'sliding_window', evict_ratio: 0.2 }, 7_000, 2],
     ] as const)(
-      'by %s on %s, parallel calls and thoughts stay whole on both sides',
+      'by %s on %s, parallel calls and thinking stay complete on both sides',
       async (_policy, model, compaction, context_window_limit, stepsShown) => {
         summarise(stepsShown);
         const host = tools();
@@ -455,7 +450,7 @@ describe('golden transcripts', () => {
         const before = stepsBefore(model, stepsShown);
         expect(shapeOf(sent, 4)).toEqual(['user: text', ...before]);
         expect(shapeOf(sent)).toEqual(['user: text', ...before, ...steps(2)]);
-        // Nothing was done twice or left out for having been summarised.
+        // The summary caused no call to be repeated or left out.
         expect(madeBy(host)).toEqual(everyCallOnce);
       },
     );
@@ -464,7 +459,7 @@ describe('golden transcripts', () => {
       ['sonnet-4-6', 6, 1],
       ['opus-5-5', 6, 1],
     ])(
-      'on %s, a second run has summaries of its own, each behind the last',
+      'on %s, a second run has its own summaries, each building on the last',
       async (model, limit, stepsShown) => {
         summarise(stepsShown);
         const compaction = { mode: 'static_buffer', limit, keep: 3 } as const;

@@ -22,7 +22,7 @@ const say = (what: string, agent_id?: string) => ({
   ...(agent_id === undefined ? {} : { agent_id }),
 });
 
-/** The inputs of a conversation in the order in which they stand in it. */
+/** Reads the inputs of a conversation in their order. */
 async function saidTo(agentId: string): Promise<readonly string[]> {
   const rows = await house.rows<{ text: string }>(
     `select m.content->0->>'text' as text from agent a join message m on m.conversation_id = a.conversation_id
@@ -74,13 +74,13 @@ describe('runs on one conversation', () => {
       expect(new Set(await statesOf(batch))).toEqual(new Set(['completed']));
   });
 
-  test('a batch that is cancelled loses its turns, and those behind it move up in order', async () => {
+  test('a cancelled batch loses its turns, and later turns move up in order', async () => {
     const worker = house.worker();
     const first = await house.submit([say('a')]);
     const agent_id = first.agent_ids[0]!;
     const second = await house.submit([say('b', agent_id), say('c', agent_id)]);
     const third = await house.submit([say('d', agent_id)]);
-    // While the first is at the provider, the one behind it is called off.
+    // While the first is at the provider, the run behind it is cancelled.
     for (const flow of [composeProviderBatch, submitProviderBatch]) await flow(worker);
     await house.cancel(second.id);
     await house.drive(worker);
@@ -90,7 +90,7 @@ describe('runs on one conversation', () => {
     expect(await house.rows('select 1 from queued_input')).toEqual([]);
   });
 
-  test('the cancelled run that holds it gives it to the next', async () => {
+  test('the cancelled run that holds it passes it to the next', async () => {
     const worker = house.worker();
     const first = await house.submit([say('a')]);
     const agent_id = first.agent_ids[0]!;
@@ -98,11 +98,11 @@ describe('runs on one conversation', () => {
     await house.cancel(first.id);
     await house.drive(worker);
     expect([await statesOf(first), await statesOf(second)]).toEqual([['cancelled'], ['completed']]);
-    // Its input was said before it was called off, and was never answered.
+    // Its input was stored before the cancel, and was never answered.
     expect(await saidTo(agent_id)).toEqual(['a', 'b']);
   });
 
-  test('a run whose turn came while its waiting place was locked is found by the sweep', async () => {
+  test('a run whose turn came while its waiting row was locked is found by the sweep', async () => {
     const worker = house.worker();
     const first = await house.submit([say('a')]);
     const agent_id = first.agent_ids[0]!;

@@ -13,7 +13,7 @@ const TEXTS: readonly (readonly string[])[] = [
   ['after the long ones'],
 ];
 
-test('texts stay as they are, whatever is written after them', () => {
+test('texts stay unchanged after later texts are written', () => {
   const toBytes = createUtf8Blocks();
   const written = TEXTS.map((parts) => toBytes(parts));
   const wanted = TEXTS.map((parts) => Buffer.concat(parts.map((part) => Buffer.from(part))));

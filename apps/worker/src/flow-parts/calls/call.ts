@@ -70,7 +70,7 @@ export function callsOf(run: ActingRun, toolPolicy: ToolPolicy): readonly Call[]
   const { history } = run.trail ?? NO_TRAIL;
   const plan = planCalls(callsIn(run.content), toolPolicy, history, validateArguments);
   // A run that still awaits its caller comes here only at its deadline. Undecided calls are no longer made.
-  const isLetGo = plan.some(({ awaits, index }) => awaits !== null && isUndecided(rows.get(index)));
+  const isPastDeadline = plan.some(({ awaits, index }) => awaits !== null && isUndecided(rows.get(index)));
   return plan.map((planned): Call => {
     const key = callKey(run.run_id, run.step_number, planned.index);
     const row = rows.get(planned.index);
@@ -86,7 +86,7 @@ export function callsOf(run: ActingRun, toolPolicy: ToolPolicy): readonly Call[]
     if (cancelled) {
       return { run, planned, key, known: { outcome: { ok: false, result: NOT_MADE }, state: 'failed' } };
     }
-    if (isLetGo && isUndecided(row)) {
+    if (isPastDeadline && isUndecided(row)) {
       return {
         run,
         planned,

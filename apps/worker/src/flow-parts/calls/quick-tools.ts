@@ -8,7 +8,7 @@ export interface QuickTools {
   worthTrying(toolName: string): number;
   observe(toolName: string, reply: ObservedCall): void;
   /** Records that the name belongs to no module tool, so that its calls are not tried. */
-  passOver(toolName: string): void;
+  skip(toolName: string): void;
 }
 
 /** Timing and outcome of a call, by the tool host's reply. */
@@ -52,7 +52,7 @@ interface Pace {
   readonly calls: number;
   readonly mean_ms: number;
   /** Number of times that it stopped being quick. */
-  readonly falls: number;
+  readonly slowdowns: number;
 }
 
 /** Creates an empty record of tools. */
@@ -71,25 +71,25 @@ export function createQuickTools(policy: QuickToolsPolicy = QUICK_TOOLS_POLICY_D
       if (policy.chunk_ms_max === 0) return 0;
       const pace = paces.get(toolName);
       if (pace === undefined) return paces.size < NAMES_MAX ? policy.calls_min : 0;
-      const needed = policy.calls_min * 2 ** Math.min(pace.falls, DOUBLINGS_MAX);
+      const needed = policy.calls_min * 2 ** Math.min(pace.slowdowns, DOUBLINGS_MAX);
       return pace.calls >= needed && pace.mean_ms <= policy.mean_ms_max ? Infinity : 0;
     },
     observe(toolName, call) {
       if (!call.started) return;
-      const { calls, mean_ms, falls } = paces.get(toolName) ?? UNKNOWN;
+      const { calls, mean_ms, slowdowns } = paces.get(toolName) ?? UNKNOWN;
       // The first calls of a module are its slowest, so the average begins at zero.
       const next = mean_ms + (call.duration_ms - mean_ms) * WEIGHT;
       note(
         toolName,
         isSlow(call)
-          ? { calls: 0, mean_ms: 0, falls: falls + 1 }
-          : { calls: calls + 1, mean_ms: next, falls },
+          ? { calls: 0, mean_ms: 0, slowdowns: slowdowns + 1 }
+          : { calls: calls + 1, mean_ms: next, slowdowns },
       );
     },
-    passOver(toolName) {
+    skip(toolName) {
       if (!paces.has(toolName)) note(toolName, UNKNOWN);
     },
   };
 }
 
-const UNKNOWN: Pace = { calls: 0, mean_ms: 0, falls: 0 };
+const UNKNOWN: Pace = { calls: 0, mean_ms: 0, slowdowns: 0 };

@@ -2,7 +2,7 @@ import { readRequestBytes } from '@nightshift/db';
 import type { FlowDeps } from '../deps.ts';
 
 /** Pages of so few requests are read without sampling. */
-const FEW = 20;
+const UNSAMPLED_MAX = 20;
 /** Requests of the first page; later pages grow until they hold a few megabytes. */
 const PAGE_FIRST = 160;
 const PAGE_GROWTH_MAX = 16;
@@ -40,7 +40,7 @@ export function openPageSizes(deps: Pick<FlowDeps, 'db'>, batchId: string, reque
     async next(from) {
       const wanted = Math.min(size, requests - from);
       // For so few requests the size of earlier pages is the best guess.
-      if (wanted <= FEW) return wanted;
+      if (wanted <= UNSAMPLED_MAX) return wanted;
       const page = { from, to: from + wanted };
       if (!isSampled(samples, page, size / SAMPLES_MIN)) {
         // Most requests are short, so the first look assumes pages of maximum size.

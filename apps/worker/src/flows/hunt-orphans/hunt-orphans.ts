@@ -13,7 +13,7 @@ import { splitLines } from '../../provider/line-splitter.ts';
 import type { RemoteBatch } from '../../provider/port.ts';
 import type { FlowDeps, FlowReport } from '../../flow-parts/deps.ts';
 import { newNonce } from '../../flow-parts/nonce.ts';
-import { measureOffset, tellOffset } from '../../flow-parts/provider-time.ts';
+import { measureOffset, offsetFields } from '../../flow-parts/provider-time.ts';
 
 const FLOW = 'hunt-orphans';
 /** Result files opened per hunt: in a shared workspace many batches may have the same size as ours. */
@@ -83,7 +83,7 @@ export async function huntOrphans(deps: FlowDeps): Promise<FlowReport> {
 
 async function tellClock(deps: FlowDeps): Promise<object> {
   const offset = await measureOffset(deps);
-  return offset === null ? {} : tellOffset(offset);
+  return offset === null ? {} : offsetFields(offset);
 }
 
 /** Cancels and books a batch in a workspace of our own. Returns null, or the reason of a cancel without an answer. */

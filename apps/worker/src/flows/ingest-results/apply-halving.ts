@@ -29,7 +29,7 @@ interface Halved {
   /** Lines that time out alone, but may not in another pass. */
   readonly slow: readonly FailedLine[];
   /** No line was applied, and too many timed out: the database is slow. */
-  readonly stuck: boolean;
+  readonly isDatabaseSlow: boolean;
 }
 
 /**
@@ -51,12 +51,12 @@ export async function applyHalving(
   lines: readonly Line[],
   isWhole: boolean,
 ): Promise<AppliedChunk> {
-  const { applied, bad, slow, stuck } = await halve(deps, batch, lease, lines, isWhole);
+  const { applied, bad, slow, isDatabaseSlow } = await halve(deps, batch, lease, lines, isWhole);
   const failures = [...bad, ...slow];
   const [first] = failures;
   if (first === undefined) return applied;
   const isLastPass = batch.streams + 1 >= deps.settings.streams_max;
-  if (bad.length > POISON_LINES_MAX || stuck || (isLastPass && slow.length > POISON_LINES_MAX)) {
+  if (bad.length > POISON_LINES_MAX || isDatabaseSlow || (isLastPass && slow.length > POISON_LINES_MAX)) {
     throw new Error(
       `${failures.length} lines of one chunk cannot be applied, so none is set aside: ${first.reason}`,
     );
@@ -142,7 +142,12 @@ async function halve(
       parts.push(part.slice(middle), part.slice(0, middle));
     }
   }
-  return { applied: joinChunks(chunks), bad, slow, stuck: nothingYet && slow.length > POISON_LINES_MAX };
+  return {
+    applied: joinChunks(chunks),
+    bad,
+    slow,
+    isDatabaseSlow: nothingYet && slow.length > POISON_LINES_MAX,
+  };
 }
 
 type TriedPart =

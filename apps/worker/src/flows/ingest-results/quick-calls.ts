@@ -95,8 +95,8 @@ async function planQuickCalls(
     deps.db,
     [...runs.values()].map((run) => run.definition_id),
   );
-  const isDoneHere = (call: PlannedCall): boolean =>
-    endsHere(call) || (isPlain(call) && quickTools.worthTrying(call.tool_name) > 0);
+  const endsWithAnswer = (call: PlannedCall): boolean =>
+    endsInCommit(call) || (isPlain(call) && quickTools.worthTrying(call.tool_name) > 0);
   const calls: QuickCall[] = [];
   const breathe = yieldEvery();
   for (const run of runs.values()) {
@@ -107,9 +107,9 @@ async function planQuickCalls(
     const toolPolicy = definitions.get(definition_id)?.toolPolicy;
     if (toolPolicy === undefined || toolPolicy.rules.length > 0) continue;
     const planned = planCalls(uses, toolPolicy, NO_TRAIL.history, validateArguments);
-    for (const { tool, tool_name } of planned) if (tool?.kind !== 'module') quickTools.passOver(tool_name);
+    for (const { tool, tool_name } of planned) if (tool?.kind !== 'module') quickTools.skip(tool_name);
     // If one call goes the ordinary way, the others may as well.
-    if (!planned.every(isDoneHere)) continue;
+    if (!planned.every(endsWithAnswer)) continue;
     const step = {
       definition_id,
       calls: planned.map((call): StepCall => ({ planned: call, outcome: null })),
@@ -184,6 +184,6 @@ function isPlain(planned: PlannedCall): boolean {
 }
 
 /** Whether a call is carried out or refused in the commit of its answer. */
-function endsHere({ kind, awaits }: PlannedCall): boolean {
+function endsInCommit({ kind, awaits }: PlannedCall): boolean {
   return awaits === null && (kind === 'memory' || kind === 'finish' || kind === 'rejected');
 }

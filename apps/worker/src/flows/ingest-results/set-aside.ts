@@ -57,7 +57,7 @@ export async function setAside(
     reason: 'unreadable',
     byte_length: line.kind === 'line' ? Buffer.byteLength(text) : line.byte_length,
     excerpt: text.slice(0, EXCERPT_CHARS),
-    bill: toldBill(outcome),
+    bill: billOfLine(outcome),
   };
   const report = await inTransaction(deps.db, async (trx) => {
     await holdLease(trx, lease);
@@ -81,7 +81,7 @@ export async function setAside(
 }
 
 /** Returns the bill in the line itself. */
-function toldBill(outcome: StepOutcome): QuarantinedLine['bill'] {
+function billOfLine(outcome: StepOutcome): QuarantinedLine['bill'] {
   const bill = billOfOutcome(outcome);
   if (bill === null) return null;
   const { stop_reason, usage, message_id, model } = bill;

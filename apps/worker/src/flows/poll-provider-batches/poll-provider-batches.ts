@@ -61,26 +61,32 @@ async function pollClaimed(deps: FlowDeps, polls: ClaimedPolls): Promise<FlowRep
     if (silence !== undefined) {
       // No answer proves nothing: ask again at the usual interval or after retry-after, and count no failure. A "not found"
       // from before an outage no longer counts: it must last without a break.
-      const told = now.getTime() - toldAt(batch) <= TELL_AGAIN_MS;
-      isNews ||= !told;
+      const isRecent = now.getTime() - lastAlarmMs(batch) <= TELL_AGAIN_MS;
+      isNews ||= !isRecent;
       polled.push({
         lease,
         move: 'wait',
         delay_ms: Math.max(settings.poll.poll_interval_ms, silence.retry_after_ms ?? 0),
         missing: false,
-        ...(told ? {} : { error: { reason: silence.reason, told_at: now.toISOString() } }),
+        ...(isRecent ? {} : { error: { reason: silence.reason, told_at: now.toISOString() } }),
       });
       continue;
     }
     const decision = decide(deps, batch, seen.get(batch.id) ?? null, now);
     // An outage is over; other fields of the row stand.
-    const heard = toldAt(batch) > 0 ? { error: null } : {};
+    const cleared = lastAlarmMs(batch) > 0 ? { error: null } : {};
     if (decision.kind === 'lost') gone.push(batch);
     else if (decision.kind === 'ended')
-      polled.push({ lease, move: 'ended', delay_ms: 0, missing: false, ...heard });
+      polled.push({ lease, move: 'ended', delay_ms: 0, missing: false, ...cleared });
     else {
       if (decision.missing && batch.missing_since === null) newlyMissing += 1;
-      polled.push({ lease, move: 'wait', delay_ms: decision.delay_ms, missing: decision.missing, ...heard });
+      polled.push({
+        lease,
+        move: 'wait',
+        delay_ms: decision.delay_ms,
+        missing: decision.missing,
+        ...cleared,
+      });
     }
   }
   const ended = await inTransaction(db, (trx) => commitPolled(trx, polled));
@@ -149,7 +155,7 @@ async function pollClaimed(deps: FlowDeps, polls: ClaimedPolls): Promise<FlowRep
 }
 
 /** Returns the time of the last alarm for a missing answer. Unit: milliseconds since the epoch; 0: never. */
-function toldAt({ error }: ClaimedProviderBatch): number {
+function lastAlarmMs({ error }: ClaimedProviderBatch): number {
   const at = isJsonObject(error) ? error['told_at'] : undefined;
   return typeof at === 'string' ? Date.parse(at) : 0;
 }

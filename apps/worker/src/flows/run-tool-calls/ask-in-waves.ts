@@ -37,19 +37,19 @@ export async function askInWaves(
   deps: FlowDeps,
   lease: HeldLease,
   open: readonly Call[],
-  hand: CallReplies,
+  collected: CallReplies,
 ): Promise<void> {
   const journalled = open.filter(isJournalled);
   for (let from = 0; from === 0 || from < journalled.length; from += WAVE_CALLS) {
     if (lease.signal.aborted) return;
     const wave = journalled.slice(from, from + WAVE_CALLS);
-    if (from > 0) await keepReplies(deps, lease, open, hand);
-    const begun = await begin(deps, lease, wave, hand);
+    if (from > 0) await keepReplies(deps, lease, open, collected);
+    const begun = await begin(deps, lease, wave, collected);
     const asked =
       from === 0
         ? open.filter((call) => begun.has(call) || !isJournalled(call))
         : wave.filter((call) => begun.has(call));
-    await ask(deps, asked, lease.signal, hand);
+    await ask(deps, asked, lease.signal, collected);
   }
 }
 
@@ -58,7 +58,7 @@ async function begin(
   { db, hooks }: FlowDeps,
   lease: HeldLease,
   wave: readonly Call[],
-  hand: CallReplies,
+  collected: CallReplies,
 ): Promise<ReadonlySet<Call>> {
   if (wave.length === 0) return new Set();
   const rows = await inTransaction(db, async (trx) => {
@@ -74,7 +74,7 @@ async function begin(
   const begunRows = new Set(rows.map(({ run_id, call_index }) => `${run_id}/${call_index}`));
   const begun = new Set(wave.filter(({ run, planned }) => begunRows.has(`${run.run_id}/${planned.index}`)));
   for (const call of wave) {
-    if (!begun.has(call)) hand.replies.set(call.key, notMade(call.key));
+    if (!begun.has(call)) collected.replies.set(call.key, notMade(call.key));
   }
   await hooks?.('tools.after_journal');
   return begun;
@@ -89,15 +89,15 @@ export async function keepReplies(
   deps: FlowDeps,
   lease: HeldLease,
   calls: readonly Call[],
-  hand: CallReplies,
+  collected: CallReplies,
   cutOff = lease.signal.aborted,
 ): Promise<readonly Call[]> {
   const due = calls.flatMap((call): readonly Kept[] => {
-    const reply = hand.kept.has(call.key) ? undefined : hand.replies.get(call.key);
+    const reply = collected.kept.has(call.key) ? undefined : collected.replies.get(call.key);
     const result = reply === undefined ? null : resultToKeep(call, reply, cutOff);
     return result === null ? [] : [{ call, result }];
   });
-  return keepInParts(deps, lease, due, hand);
+  return keepInParts(deps, lease, due, collected);
 }
 
 /**
@@ -109,13 +109,13 @@ export async function keepBeforeLeaving(
   deps: FlowDeps,
   lease: HeldLease,
   calls: readonly Call[],
-  hand: CallReplies,
+  collected: CallReplies,
 ): Promise<void> {
   const begunAt = performance.now();
   for (let pauseMs = KEEP_PAUSE_MS; ; pauseMs = Math.min(pauseMs * 2, KEEP_PAUSE_MS_MAX)) {
     const isLast = deps.leases.lettingGo.aborted || performance.now() - begunAt >= KEEP_FOR_MS;
     try {
-      await keepReplies(deps, lease, calls, hand, true);
+      await keepReplies(deps, lease, calls, collected, true);
       return;
     } catch (error) {
       if (isLast || judgeError(error) === 'poison' || isError(error, 'fenced')) throw error;
@@ -147,7 +147,7 @@ async function keepInParts(
   deps: FlowDeps,
   lease: HeldLease,
   due: readonly Kept[],
-  hand: CallReplies,
+  collected: CallReplies,
 ): Promise<readonly Call[]> {
   if (due.length === 0) return [];
   try {
@@ -158,14 +158,14 @@ async function keepInParts(
         due.map(({ result }) => result),
       );
     });
-    for (const { call } of due) hand.kept.add(call.key);
+    for (const { call } of due) collected.kept.add(call.key);
     return [];
   } catch (error) {
     if (judgeError(error) !== 'poison') throw error;
     if (due.length === 1) return due.map(({ call }) => call);
     const middle = Math.ceil(due.length / 2);
-    const first = await keepInParts(deps, lease, due.slice(0, middle), hand);
-    return [...first, ...(await keepInParts(deps, lease, due.slice(middle), hand))];
+    const first = await keepInParts(deps, lease, due.slice(0, middle), collected);
+    return [...first, ...(await keepInParts(deps, lease, due.slice(middle), collected))];
   }
 }
 

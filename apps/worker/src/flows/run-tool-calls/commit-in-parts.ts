@@ -47,7 +47,7 @@ export async function commitInParts(
   chunk: ClaimedRunChunk,
   lease: HeldLease,
   calls: ReadonlyMap<string, readonly Call[]>,
-  hand: CallReplies,
+  collected: CallReplies,
   part: readonly string[] = chunk.run_ids,
 ): Promise<PartsCommitted> {
   try {
@@ -73,7 +73,7 @@ export async function commitInParts(
       );
       const results = acting.map((run) => {
         const toolPolicy = definitions.get(run.definition_id)?.toolPolicy ?? NO_TOOL_POLICY;
-        const ended = (calls.get(run.id) ?? []).map((call) => stepCallOf(call, hand));
+        const ended = (calls.get(run.id) ?? []).map((call) => stepCallOf(call, collected));
         return { run, decision: decideResults(run, ended, toolPolicy, memoryOf(run, toolPolicy.tools)) };
       });
       const whole = part.length === chunk.run_ids.length;
@@ -92,8 +92,8 @@ export async function commitInParts(
       };
     }
     const middle = Math.ceil(part.length / 2);
-    const first = await commitInParts(deps, chunk, lease, calls, hand, part.slice(0, middle));
-    const second = await commitInParts(deps, chunk, lease, calls, hand, part.slice(middle));
+    const first = await commitInParts(deps, chunk, lease, calls, collected, part.slice(0, middle));
+    const second = await commitInParts(deps, chunk, lease, calls, collected, part.slice(middle));
     return {
       report: joinReports(first.report, second.report),
       left: [...first.left, ...second.left],

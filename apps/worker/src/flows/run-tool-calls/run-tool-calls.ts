@@ -24,7 +24,7 @@ import { commitInParts, commitPoisoned, joinReports } from './commit-in-parts.ts
 const FLOW = 'run-tool-calls';
 
 /** Maximum characters of collected results, by the limits of their tools: a thousand results of the default length. */
-const HAND_CHARS_MAX = 50_000_000;
+const COLLECTED_CHARS_MAX = 50_000_000;
 
 /** Workers that crash over a chunk before the chunk counts as the cause. */
 const TAKEOVERS_MAX = 3;
@@ -64,18 +64,18 @@ async function carryOutChunk(deps: FlowDeps, chunk: ClaimedRunChunk, lease: Held
   await deps.hooks?.('tools.after_claim');
   const planned = await readCalls(deps, chunk.run_ids);
   const open: Call[] = [];
-  const hand: CallReplies = { replies: new Map(), kept: new Set() };
+  const collected: CallReplies = { replies: new Map(), kept: new Set() };
   try {
-    return await carryOutPortions(deps, chunk, lease, { planned, open, hand });
+    return await carryOutPortions(deps, chunk, lease, { planned, open, collected });
   } catch (error) {
     // Finished work is always stored. If that fails too, the first error is reported.
-    await keepBeforeLeaving(deps, lease, open, hand).catch(() => undefined);
+    await keepBeforeLeaving(deps, lease, open, collected).catch(() => undefined);
     throw error;
   }
 }
 
 /**
- * Carries out the chunk in portions. `open`: collects the calls sent to the tool host, whose replies stay in `hand` until
+ * Carries out the chunk in portions. `open`: collects the calls sent to the tool host, whose replies stay in `collected` until
  * stored.
  */
 async function carryOutPortions(
@@ -85,8 +85,8 @@ async function carryOutPortions(
   {
     planned,
     open,
-    hand,
-  }: { readonly planned: readonly Call[]; readonly open: Call[]; readonly hand: CallReplies },
+    collected,
+  }: { readonly planned: readonly Call[]; readonly open: Call[]; readonly collected: CallReplies },
 ): Promise<FlowReport> {
   const { db, hooks } = deps;
   const about = {
@@ -105,20 +105,20 @@ async function carryOutPortions(
     const calls = part.length === chunk.run_ids.length ? planned : await readCalls(deps, part);
     const asked = calls.filter(isOpen);
     open.push(...asked);
-    await askInWaves(deps, lease, asked, hand);
+    await askInWaves(deps, lease, asked, collected);
     if (lease.signal.aborted) {
-      await keepReplies(deps, lease, open, hand);
+      await keepReplies(deps, lease, open, collected);
       await inTransaction(db, async (trx) => {
         await holdLease(trx, lease);
         await releaseLease(trx, lease, 0);
       });
-      return { ...about, outcome: 'given_back', kept: hand.kept.size };
+      return { ...about, outcome: 'given_back', kept: collected.kept.size };
     }
     await hooks?.('tools.after_calls');
     const byRun = Map.groupBy(calls, (call) => call.run.run_id);
-    const committed = await commitInParts(deps, chunk, lease, byRun, hand, part);
+    const committed = await commitInParts(deps, chunk, lease, byRun, collected, part);
     const unstored = new Set(committed.left);
-    for (const call of asked) if (!unstored.has(call.run.run_id)) hand.replies.delete(call.key);
+    for (const call of asked) if (!unstored.has(call.run.run_id)) collected.replies.delete(call.key);
     ended_runs += committed.report.ended_runs;
     left = [...left, ...committed.left];
     reason ??= committed.reason;
@@ -131,7 +131,7 @@ async function carryOutPortions(
   }
   if (reason === null) return { ...about, ended: ended_runs };
 
-  const settled = await settleLeft(deps, chunk, lease, { open, hand, left: new Set(left) });
+  const settled = await settleLeft(deps, chunk, lease, { open, collected, left: new Set(left) });
   await ringAfterCommit(deps, settled, await markFinishedBatches(db, settled.ended_batch_ids));
   return {
     ...about,
@@ -180,7 +180,7 @@ function portionsOf(runIds: readonly string[], calls: readonly Call[]): readonly
       (sum, call) => sum + (call.planned.tool?.return_char_limit ?? 0),
       0,
     );
-    if (chars > 0 && chars + most > HAND_CHARS_MAX) {
+    if (chars > 0 && chars + most > COLLECTED_CHARS_MAX) {
       portions.push([]);
       chars = 0;
     }
@@ -199,14 +199,18 @@ async function settleLeft(
   deps: FlowDeps,
   chunk: ClaimedRunChunk,
   lease: HeldLease,
-  parts: { readonly open: readonly Call[]; readonly hand: CallReplies; readonly left: ReadonlySet<string> },
+  parts: {
+    readonly open: readonly Call[];
+    readonly collected: CallReplies;
+    readonly left: ReadonlySet<string>;
+  },
 ): Promise<CommitReport> {
   const { left } = parts;
   const lost = await keepReplies(
     deps,
     lease,
     parts.open.filter((call) => left.has(call.run.run_id)),
-    parts.hand,
+    parts.collected,
   );
   const lastTry = chunk.run_ids.length === 1 && chunk.failures + 1 >= POISON_FAILURES;
   const ending = lastTry ? left : new Set(lost.map((call) => call.run.run_id));

@@ -45,7 +45,7 @@ import {
   measureOffset,
   providerNow,
   refreshProviderTime,
-  tellOffset,
+  offsetFields,
 } from '../../flow-parts/provider-time.ts';
 import { settleSteps } from '../../flow-parts/results/settle-open-steps.ts';
 import { jitterDelay, TRIES_ALONE_MAX } from '../../flow-parts/alone.ts';
@@ -156,7 +156,7 @@ async function halve(
 }
 
 /** Returns the single request of a batch if three workers crashed over it alone; else notes this attempt. */
-async function deadlyRequest(
+async function crashingRequest(
   deps: FlowDeps,
   batch: ClaimedProviderBatch,
   lease: HeldLease,
@@ -188,13 +188,13 @@ async function sendClaimed(
   await hooks?.('submit.after_claim');
 
   let { requests } = sealed;
-  const deadly = batch.crash_count >= CRASHES_MAX ? await deadlyRequest(deps, batch, lease) : [];
-  if (deadly.length > 0) {
-    const taken = await takeOut(deps, lease, deadly, requests);
+  const crashing = batch.crash_count >= CRASHES_MAX ? await crashingRequest(deps, batch, lease) : [];
+  if (crashing.length > 0) {
+    const taken = await takeOut(deps, lease, crashing, requests);
     return { flow: { ...report, ...taken }, verdict: UNUSED };
   }
-  const { told, rest } = await checkClocks(deps, lease);
-  if (rest !== null) return { flow: { ...report, ...told, outcome: 'put off' }, verdict: rest };
+  const { fields, rest } = await checkClocks(deps, lease);
+  if (rest !== null) return { flow: { ...report, ...fields, outcome: 'put off' }, verdict: rest };
   const file = await openBodyFile(settings.body_dir);
   try {
     if (batch.crash_count > 0) await noteTried(db, lease);
@@ -249,7 +249,7 @@ async function sendClaimed(
       before: sealed.before,
     });
     await hooks?.('submit.after_commit');
-    return { flow: { ...report, requests, bytes: body.bytes, ...told, ...detail }, verdict };
+    return { flow: { ...report, requests, bytes: body.bytes, ...fields, ...detail }, verdict };
   } finally {
     await file.discard();
   }
@@ -262,17 +262,17 @@ async function sendClaimed(
 async function checkClocks(
   deps: FlowDeps,
   lease: HeldLease,
-): Promise<{ readonly told: object; readonly rest: CredentialVerdict | null }> {
+): Promise<{ readonly fields: object; readonly rest: CredentialVerdict | null }> {
   await refreshProviderTime(deps);
   const offset = await measureOffset(deps);
-  if (offset === null) return { told: {}, rest: null };
-  const told = tellOffset(offset);
-  if (offset.verdict !== 'stop') return { told, rest: null };
+  if (offset === null) return { fields: {}, rest: null };
+  const fields = offsetFields(offset);
+  if (offset.verdict !== 'stop') return { fields, rest: null };
   await inTransaction(deps.db, (trx) => commitPutOff(trx, lease, CLOCK_REST_MS));
   // This machine's clock may have been set: only times of the provider from now on count.
   await deps.provider.clock.refresh();
   const rest = { kind: 'rests', pause_ms: CLOCK_REST_MS, reason: PAUSE_REASONS.clocks_apart } as const;
-  return { told, rest };
+  return { fields, rest };
 }
 
 /**
@@ -342,7 +342,7 @@ async function commitOutcome(
     readonly outcome: string;
     readonly verdict: CredentialVerdict;
     readonly message?: string;
-  } & Partial<PauseTold>
+  } & Partial<PauseFields>
 > {
   const { db, settings, bell } = deps;
   if (outcome.outcome === 'created') {
@@ -375,7 +375,7 @@ async function commitOutcome(
         outcome: 'split',
         verdict: refusalVerdict(what, decision.rest),
         message,
-        ...(decision.rest === undefined ? {} : tellOf(decision.rest)),
+        ...(decision.rest === undefined ? {} : pauseFields(decision.rest)),
       };
     }
     case 'fail_step': {
@@ -404,13 +404,13 @@ async function commitOutcome(
           reason: decision.pause_reason,
         },
         message,
-        ...tellOf(decision),
+        ...pauseFields(decision),
       };
     }
   }
 }
 
-interface PauseTold {
+interface PauseFields {
   readonly reason: string;
   readonly alarm?: boolean;
 }
@@ -419,7 +419,7 @@ interface PauseTold {
  * Returns the log fields of a pause: its reason, and an alarm if it needs an operator. One alarm per pause: nothing is sent
  * while it lasts.
  */
-function tellOf({ pause_reason, needs_operator }: CredentialRest): PauseTold {
+function pauseFields({ pause_reason, needs_operator }: CredentialRest): PauseFields {
   return { reason: pause_reason, ...(needs_operator ? { alarm: true } : {}) };
 }
 
