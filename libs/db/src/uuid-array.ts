@@ -35,7 +35,7 @@ export function uuidArray(ids: readonly (string | null)[]): Buffer {
   return bytes.subarray(0, writeElements(bytes, ids));
 }
 
-/** A separate function: code compiled during this loop would lack profiles of later code and be deoptimized there. */
+/** A separate function: code compiled during this loop would lack profiles of later code and be deoptimised there. */
 function writeElements(bytes: Buffer, ids: readonly (string | null)[]): number {
   let at = HEADER_BYTES;
   for (const id of ids) at = id === null ? bytes.writeInt32BE(SIZE_OF_NULL, at) : writeUuid(bytes, at, id);

@@ -167,7 +167,9 @@ test('a line set aside is reported even if the results break off after it', asyn
     },
   };
   const { end } = await dieOf(ingestResults, { ...worker, provider });
-  const reason = expect.stringMatching(/3 workers crashed while they held it alone; .*result stream broke/) as string;
+  const reason = expect.stringMatching(
+    /3 workers crashed while they held it alone; .*result stream broke/,
+  ) as string;
   expect(end).toMatchObject({ outcome: 'again', alarm: true, reason });
 });
 

@@ -171,7 +171,7 @@ async function takeOff(): Promise<Lease> {
   return end(db, id);
 }
 
-/** Takes every run through its step, analyzes the tables if `counted`, and brings it into flight for the next step. */
+/** Takes every run through its step, analyses the tables if `counted`, and brings it into flight for the next step. */
 async function goOn(last: Lease, counted: boolean): Promise<Lease> {
   await ingest(db, last, callsTools());
   const chunks = await db.selectFrom('run_chunk').selectAll().where('kind', '=', 'tools').execute();

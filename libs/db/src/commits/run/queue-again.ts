@@ -10,7 +10,7 @@ const BATCHES_PER_SWEEP = 20;
 /**
  * Puts up to `limit` ready runs of a batch without a chunk into chunks, in request order, and returns their number. A run
  * that waits in a chunk for its next attempt stays there.
- * The caller holds the batch's lock, which sealings wait for, so that no run is queued twice. Index:
+ * The caller holds the batch's lock, which seals wait for, so that no run is queued twice. Index:
  * `run_batch_id_ordinal_key`.
  */
 export async function queueReadyRuns(trx: Tx, batchId: string, limit: number | null): Promise<number> {

@@ -129,7 +129,7 @@ export async function sealReadyRuns(
 }
 
 /**
- * Claims due chunks, oldest first, with about `limit` runs in total, and locks hardly more, so that simultaneous sealings
+ * Claims due chunks, oldest first, with about `limit` runs in total, and locks hardly more, so that simultaneous seals
  * find the others. The number of chunks is estimated from the largest chunks, then from those found.
  */
 async function takeDueChunks(trx: Tx, limit: number): Promise<readonly string[]> {

@@ -1,7 +1,7 @@
 import { NightshiftError, type BatchState } from '@nightshift/agent-core';
 import type { Tx } from '../../connect.ts';
 
-/** Locks a batch, which sealings wait for, and reads its state. Throws: `not_found`. Index: primary key. */
+/** Locks a batch, which seals wait for, and reads its state. Throws: `not_found`. Index: primary key. */
 export async function lockBatchState(trx: Tx, projectId: string, batchId: string): Promise<BatchState> {
   const batch = await trx
     .selectFrom('batch')
