@@ -350,7 +350,7 @@ describe('cancelling', () => {
       { batch_id: cancelled.id, cancelled: 2, queued: 0 },
       { batch_id: next.id, cancelled: 0, queued: 0 },
     ]);
-    // The chunk still names the cancelled run; sealings skip it.
+    // The chunk still names the cancelled run; seals skip it.
     const { id, count } = await seal(db);
     expect(count).toBe(1);
     const steps = await db.selectFrom('step').select('run_id').where('provider_batch_id', '=', id).execute();
