@@ -6,28 +6,25 @@ const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 /** 43 characters of base 62 hold 256 bits. */
 const KEY_LENGTH = 43;
 
-/** A key, and whether it was made just now. */
+/** An API key and whether it is new. */
 export interface KeptKey {
   readonly key: string;
   readonly path: string;
   readonly isNew: boolean;
 }
 
-/**
- * The key kept in `<dataDir>/api-key`, readable by its owner alone; made at the first call. Two processes that start together
- * end with the same key.
- */
+/** Reads the key in `<dataDir>/api-key`, or creates it, readable by its owner only. Concurrent first starts agree on a key. */
 export async function keepApiKey(dataDir: string): Promise<KeptKey> {
   const path = join(dataDir, 'api-key');
   await mkdir(dataDir, { recursive: true });
   const kept = await readKey(path);
   if (kept !== null) return { key: kept, path, isNew: false };
   const key = `ns_${Array.from({ length: KEY_LENGTH }, () => BASE62.charAt(randomInt(BASE62.length))).join('')}`;
-  // Whole before it has its name: whoever finds it there finds all of it.
+  // Write a draft and link it, so that readers never see a partial key.
   const draft = `${path}.${randomUUID()}`;
   try {
     await writeFile(draft, `${key}\n`, { mode: 0o600, flag: 'wx' });
-    // Some file systems have no links: there it is copied, and who starts at that very moment may find it empty.
+    // Some file systems have no links: copy instead; a concurrent start may then read an empty file.
     await link(draft, path).catch(() => copyFile(draft, path, constants.COPYFILE_EXCL));
     return { key, path, isNew: true };
   } catch (error) {
@@ -37,11 +34,11 @@ export async function keepApiKey(dataDir: string): Promise<KeptKey> {
   }
   const others = await readKey(path);
   if (others === null)
-    throw new Error(`${path} is there and holds nothing: remove it, or bring back what it links to.`);
+    throw new Error(`${path} exists but cannot be read: remove it, or restore the target of the link.`);
   return { key: others, path, isNew: false };
 }
 
-/** The key of a file; null where there is none. */
+/** Reads the key from a file; null if there is no file. */
 async function readKey(path: string): Promise<string | null> {
   let key: string;
   try {
@@ -50,7 +47,7 @@ async function readKey(path: string): Promise<string | null> {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
     throw error;
   }
-  // What readConfig() takes of NIGHTSHIFT_API_KEY: a header can carry it.
+  // Same rule as for NIGHTSHIFT_API_KEY: a header must be able to carry it.
   if (/^[!-~]{16,}$/.test(key)) return key;
-  throw new Error(`${path} holds no API key: delete it, and the next start makes a new one.`);
+  throw new Error(`${path} holds no API key: delete it; the next start creates a new key.`);
 }

@@ -3,8 +3,8 @@ import { NightshiftError } from '@nightshift/agent-core';
 import type { onRequestHookHandler } from 'fastify';
 
 /**
- * Refuses a request that does not carry the key as `Authorization: Bearer <key>`. Compares digests in constant time, so the
- * answer's delay says nothing of the key, nor of its length.
+ * Refuses requests without the header `Authorization: Bearer <key>`. Compares digests in constant time, so that timing reveals
+ * neither the key nor its length.
  */
 export function requireKey(apiKey: string): onRequestHookHandler {
   const expected = digest(apiKey);
@@ -20,7 +20,7 @@ export function requireKey(apiKey: string): onRequestHookHandler {
 }
 
 function reason(header: string, given: string | undefined): string {
-  if (header === '') return 'There is no API key.';
+  if (header === '') return 'The request has no API key.';
   return given === undefined
     ? 'The Authorization header is not of the form `Bearer <key>`.'
     : 'The API key is wrong.';

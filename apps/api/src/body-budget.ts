@@ -4,39 +4,39 @@ import { NightshiftError } from '@nightshift/agent-core';
 import type { FastifyRequest } from 'fastify';
 import type { App } from './context.ts';
 import { handedOver } from './large-bodies/handed-over.ts';
-import { passOverRest } from './pass-over-rest.ts';
+import { discardRest } from './discard-rest.ts';
 
 /** Methods whose bodies Fastify does not read. */
 const UNREAD = new Set(['GET', 'HEAD']);
 
-/** What is taken of a budget by one request. */
+/** A request's share of a budget. */
 export interface Share {
-  /** Takes so many bytes more. False, and nothing is taken, where others leave no room for them. */
+  /** Takes more bytes. Returns false and takes nothing if the budget is used up. */
   take(bytes: number): boolean;
-  /** What it comes to. */
+  /** Bytes of the share. */
   bytes(): number;
-  /** Gives all of it back, once. */
+  /** Returns all bytes to the budget, at most once. */
   giveBack(): void;
 }
 
-/** Bytes that are held, in memory that threads share: by all requests, and of these by the thread of large bodies itself. */
+/** Held bytes in shared memory: of all requests, and of these by the thread of large bodies. */
 export type HeldBytes = BigInt64Array;
 const ALL = 0;
 const BY_THREAD = 1;
 
-/** Memory for {@link HeldBytes}. */
+/** Allocates {@link HeldBytes}. */
 export function createHeldBytes(): HeldBytes {
   return new BigInt64Array(new SharedArrayBuffer(2 * BigInt64Array.BYTES_PER_ELEMENT));
 }
 
-/** Gives back all that the thread of large bodies took itself: it has ended. */
+/** Returns all bytes that the ended thread of large bodies had taken. */
 export function giveBackOfThread(held: HeldBytes): void {
   Atomics.sub(held, ALL, Atomics.exchange(held, BY_THREAD, 0n));
 }
 
 /**
- * A budget of bytes that requests share: together they hold `max` at most, but for one that is alone, which may hold more:
- * what no budget has room for would never go. A share counts `carried` bytes as its own that another thread holds for it.
+ * Creates a byte budget shared by requests. Their total is at most `max`, but a single request may exceed it, since it could
+ * otherwise never run. `carried` counts bytes that another thread already holds for the share.
  */
 export function createBudget(max: number, held = createHeldBytes()): (carried?: number) => Share {
   return (carried) => {
@@ -69,35 +69,34 @@ export function createBudget(max: number, held = createHeldBytes()): (carried?: 
   };
 }
 
-/** What requests have taken for their bodies. */
+/** Shares of requests, for their bodies. */
 const shares = new WeakMap<FastifyRequest, Share>();
-/** Work on the bodies of requests; their shares are kept until it has come to its end. */
+/** Work on request bodies. A share is kept until the work ends. */
 const works = new WeakMap<FastifyRequest, Promise<unknown>>();
 
 /**
- * Takes bytes for what is made of the body of a request, which may be much more than the body; they are given back with it.
- * Throws `not_ready` where others leave no room.
+ * Takes bytes for data derived from a request's body, which may be much larger. They are returned with the body's share.
+ * Throws: `not_ready` if the budget is used up.
  */
 export function holdMore(request: FastifyRequest, bytes: number): void {
-  if (shares.get(request)?.take(bytes) === false) throw noRoom('what comes of this one');
+  if (shares.get(request)?.take(bytes) === false) throw noRoom('the data derived from this one');
 }
 
-/** Bytes that a request has taken so far. */
+/** Returns the bytes that a request has taken so far. */
 export function heldBytesOf(request: FastifyRequest): number {
   return shares.get(request)?.bytes() ?? 0;
 }
 
-/** Keeps the share of a request until the work has come to its end, even where its client goes before. */
+/** Keeps the share of a request until the work ends, even if its client disconnects. */
 export function keepShareUntil(request: FastifyRequest, work: Promise<unknown>): void {
   works.set(request, work);
 }
 
 /**
- * Keeps the bodies that are held in memory by the routes registered after this within a budget. A body takes what its length
- * says before a byte of it is read, one of unknown length as it comes, and gives it back when its request is answered or
- * aborted and the route's handler, which goes on after an abort, has come to its end. What comes of it after that is passed
- * over. Beyond the budget requests are `not_ready` and come again by themselves. For an app whose key is checked before, so
- * that strangers take nothing.
+ * Limits the memory of request bodies, for routes registered after this call.
+ * A body takes its announced length before it is read; a body of unknown length takes bytes as they arrive. The share is
+ * returned after the answer or abort and the end of the route's handler. Later bytes are discarded.
+ * Requests beyond the budget are `not_ready`; clients retry them. Check the key first, so that strangers take nothing.
  */
 export function holdBodies(app: App, max: number, held: HeldBytes): void {
   const open = createBudget(max, held);
@@ -128,7 +127,7 @@ export function holdBodies(app: App, max: number, held: HeldBytes): void {
       done(null, counted(payload, share, reply.raw));
       return;
     }
-    // What is longer than its route allows is refused before it is read.
+    // A body longer than its route's limit is refused before it is read.
     const bytes = Math.min(Number(length), request.routeOptions.bodyLimit);
     if (share.take(bytes)) done(null, payload);
     else done(noRoom('this one'));
@@ -142,17 +141,20 @@ function counted(payload: Readable, share: Share, answer: ServerResponse): Reada
       else next(noRoom('this one'));
     },
   });
-  // Fastify stops listening once it has refused a body, and never begins where it does not read it: an error that nobody
-  // hears ends the process.
+  // Without a listener an error would end the process. Fastify removes its own after refusing a body, and adds none to an
+  // unread body.
   tap.on('error', () => undefined);
   // The request stays open when the tap refuses a chunk: it carries the answer.
   finished(payload, (error) => {
     if (error) tap.destroy(error);
   });
-  passOverRest(payload, tap, answer);
+  discardRest(payload, tap, answer);
   return payload.pipe(tap);
 }
 
 function noRoom(what: string): NightshiftError {
-  return new NightshiftError('not_ready', `The bodies of other requests leave no room for ${what} just now.`);
+  return new NightshiftError(
+    'not_ready',
+    `The bodies of other requests leave no room for ${what} at present.`,
+  );
 }

@@ -4,7 +4,7 @@ import { z } from 'zod';
 
 const port = z.coerce.number().int().min(0).max(65_535);
 
-/** Every environment variable of the API. The page of variables is made of it. */
+/** Every environment variable of the API. The configuration page is generated from it. */
 export const environment = z.object({
   HOST: z
     .string()
@@ -28,18 +28,20 @@ export const environment = z.object({
     .string()
     .optional()
     .describe(
-      "Tells the API which model the workers use, to show it: Anthropic's with the key, the simulator's without. The worker's own key decides.",
+      "Selects the model that the API shows: Anthropic's with the key, the simulator's without. The worker's own key " +
+        'decides which is used.',
     ),
   LOG_LEVEL: z
     .enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'])
     .default('info')
-    .describe('Least severe level of a log line that is written.'),
+    .describe('Lowest severity of the log lines that are written.'),
   DATA_DIR: z.string().min(1).default('.data'),
   PRICES_FILE: z
     .string()
     .optional()
     .describe(
-      'File with the prices of models, in the shape of `libs/agent-core/src/model/prices.json`, which applies without it. API and workers need the same.',
+      'File with the prices of models, in the form of `libs/agent-core/src/model/prices.json`, which is the default. API ' +
+        'and workers need the same prices.',
     ),
   BODY_BYTES_TOGETHER_MAX: z.coerce
     .number()
@@ -47,7 +49,8 @@ export const environment = z.object({
     .min(1)
     .default(536_870_912)
     .describe(
-      'Bytes of all request bodies that the API holds at once; a request beyond them is answered 503, and its client should send it again. A body takes several times its bytes of memory.',
+      'Bytes of all request bodies that the API holds at once; a request beyond them is answered 503, and its client ' +
+        'should retry. A body takes several times its bytes of memory.',
     ),
   EXIT_WITH_PARENT: z
     .enum(['0', '1'])
@@ -55,23 +58,23 @@ export const environment = z.object({
     .describe('Ends the API when its standard input closes, so that it does not outlive a killed parent.'),
 });
 
-/** The names of all variables that the API knows. */
+/** The names of all variables of the API. */
 export const VARIABLES: readonly string[] = Object.keys(environment.shape);
 
-/** The names that tests read. The API may be told them and has no use for them. */
+/** Variables of tests, which the API ignores. */
 export const FOREIGN_NAMES: ReadonlySet<string> = new Set([
   'NIGHTSHIFT_TEST_COUNTS',
   'NIGHTSHIFT_USE_DOCKER',
   'NIGHTSHIFT_EVERY_BYTE',
 ]);
 
-/** What the process was told by its environment. */
+/** The parsed environment. */
 export interface Config {
   readonly host: string;
   readonly port: number;
   readonly databaseUrl: string;
   readonly queueUrl: string;
-  /** Null: one is made at the first start and kept under `dataDir`. */
+  /** Null: a key is created at the first start and kept under `dataDir`. */
   readonly apiKey: string | null;
   readonly model: 'simulator' | 'anthropic';
   readonly logLevel: string;
@@ -81,7 +84,10 @@ export interface Config {
   readonly exitWithParent: boolean;
 }
 
-/** Reads the environment. Throws `bad_configuration` that names every wrong or unknown variable; never a value. */
+/**
+ * Reads the environment.
+ * Throws: `bad_configuration`, with every wrong or unknown variable but no value.
+ */
 export function readConfig(env: Readonly<Record<string, string | undefined>> = process.env): Config {
   const given = Object.fromEntries(
     Object.entries(env).filter(([, value]) => value !== undefined && value !== ''),

@@ -15,21 +15,21 @@ export type App = FastifyInstance<
   ZodTypeProvider
 >;
 
-/** What routes work with. */
+/** The dependencies of routes. */
 export interface Context {
   readonly db: Database;
-  /** For an audit, whose statements may take longer than those of a request. */
+  /** For audits, whose statements may take longer than those of requests. */
   readonly auditDb: Database;
-  /** Wakes workers; rung after a commit, never inside a transaction. */
+  /** Wakes workers. Ring it after a commit, never inside a transaction. */
   readonly bell: { ring(signals: readonly Signal[]): Promise<void> };
-  /** The project that every row belongs to. */
+  /** The project of every row. */
   readonly projectId: string;
-  /** Who answers the requests of runs: shown wherever a user could mistake one for the other. */
+  /** The provider of the answers, so that users do not mistake simulated answers for real answers. */
   readonly model: 'simulator' | 'anthropic';
-  /** What models cost. */
+  /** Prices of models. */
   readonly prices: PriceTable;
   readonly version: string;
-  /** How the process's own log fares. */
+  /** Status of the process's log. */
   logStatus(): LogStatus;
   /** False once the server is shutting down. */
   isOpen(): boolean;

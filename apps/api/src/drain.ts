@@ -2,8 +2,8 @@ import type { IncomingMessage } from 'node:http';
 import type { App } from './context.ts';
 
 /**
- * Once the server closes, ends every connection as soon as no request is under way. Fastify closes those that have answered
- * something and lie idle; one that has never spoken, or dawdles over its headers, would hold the end up for minutes.
+ * Closes every connection without an active request when the server closes. Fastify closes idle connections after an answer
+ * only; a silent connection, or slow headers, would delay the end by minutes.
  */
 export function drainConnections(app: App): void {
   const underWay = new Set<IncomingMessage>();
@@ -13,10 +13,10 @@ export function drainConnections(app: App): void {
   };
   app.addHook('onRequest', async ({ raw: request }, { raw: answer }) => {
     underWay.add(request);
-    // Comes also where the client has gone, which no hook is told of.
+    // Also emitted when the client disconnects, which no hook reports.
     answer.once('close', () => {
       underWay.delete(request);
-      // The answer's last bytes may still be on their way through the socket.
+      // The last bytes of the answer may still be in the socket.
       setImmediate(endIfIdle);
     });
   });

@@ -18,30 +18,31 @@ import { readBody, type BodyParts } from './read-body.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** SHA-256 of the body as it came, in hex; only on routes that make batches. */
+    /** SHA-256 of the raw body in hex; only on routes that create batches. */
     bodySha256: string;
   }
 }
 
-/** Bytes of the largest body that is worked on beside other requests; a larger one has the thread of large bodies. */
+/** Largest body for the main thread. The thread of large bodies handles larger bodies. Unit: bytes. */
 export const SMALL_BODY_BYTES_MAX = 65_536;
 
-/** Largest body of a route that takes no batch. */
+/** Largest body of routes without batches. */
 export const BODY_LIMIT_BYTES = 16 * 1024 * 1024;
-/** Values of a body of a route that takes no batch. A value may take two bytes as text, and fifty and more once it is built. */
+/** Most values in a body of routes without batches. A value may take two bytes as text, and fifty or more when parsed. */
 const BODY_VALUES_MAX = 1_000_000;
-/** Values of a body that makes a batch: 200 for each request of the longest. */
+/** Most values in the body of a batch: 200 for each request of the largest batch. */
 export const BATCH_BODY_VALUES_MAX = 20_000_000;
-/** Bytes that a value takes once it is built, as they are counted: those of an empty object, which counts as two, are 64. */
+/** Estimated memory of a parsed value. Unit: bytes. An empty object takes 64 bytes and counts as two values. */
 const VALUE_BYTES = 32;
-/** Bytes of all bodies that are held at once, of their values, and of the texts that templates come to: two of the largest bodies. */
+/** Limit of all bodies, their values and rendered templates together: two of the largest bodies. Unit: bytes. */
 export const BODY_BYTES_TOGETHER_MAX = 2 * BATCH_BYTES_MAX;
 
 /**
- * Accepts `application/json` in UTF-8, not encoded, and nothing else. Nesting and values are measured before anything is built, and the values
- * held with the body; `__proto__` and the like are errors; so are bytes that are no text and a number that would lose digits,
- * because nothing is altered in silence. An empty body counts as none: clients send `content-type` with bodiless requests too.
- * With `handsOver`, large bodies and templates, which may take seconds, are left to the thread of large bodies.
+ * Accepts only unencoded `application/json` in UTF-8.
+ * Checks nesting and the number of values before parsing, and takes the values' memory from the budget. Refuses `__proto__` and
+ * similar keys, invalid UTF-8, and numbers that would lose digits. An empty body counts as absent: clients send `content-type`
+ * without a body too.
+ * With `handsOver`, the thread of large bodies handles large bodies and templates, which may take seconds.
  */
 export function acceptJsonOnly(app: App, handsOver: boolean): void {
   app.removeAllContentTypeParsers();
@@ -50,7 +51,7 @@ export function acceptJsonOnly(app: App, handsOver: boolean): void {
   const work = (request: FastifyRequest, parts: BodyParts): unknown => {
     const length = parts.reduce((sum, part) => sum + part.length, 0);
     if (length > 0 && isEncoded(request.headers['content-encoding'])) {
-      const message = 'The body has a Content-Encoding, and encoded bodies are not taken.';
+      const message = 'The body has a Content-Encoding, and encoded bodies are not accepted.';
       throw new NightshiftError('unsupported_media_type', message);
     }
     const isLarge = handsOver && length > SMALL_BODY_BYTES_MAX;
@@ -76,13 +77,16 @@ export function acceptJsonOnly(app: App, handsOver: boolean): void {
       return;
     }
     const { body } = handed;
-    // Connections to the database may keep the store for long.
+    // Free the parts: database connections may keep the store for long.
     handed.body = [];
     take(null, body);
   });
 }
 
-/** Parses a whole body in one go. Throws `validation_failed`, `invalid_argument`, `payload_too_large` or `not_ready`. */
+/**
+ * Parses a whole body.
+ * Throws: `validation_failed`, `invalid_argument`, `payload_too_large` or `not_ready`.
+ */
 function parseBody(
   request: FastifyRequest,
   parts: BodyParts,
@@ -90,7 +94,7 @@ function parseBody(
 ): unknown {
   const bytes = Buffer.concat(parts);
   if (!isUtf8(bytes))
-    throw new NightshiftError('validation_failed', 'The body is not UTF-8, as JSON has to be.');
+    throw new NightshiftError('validation_failed', 'The body is not UTF-8, which JSON requires.');
   if (makesBatch(request)) request.bodySha256 = createHash('sha256').update(bytes).digest('hex');
   const body = bytes.toString();
   if (body === '') return undefined;
@@ -102,7 +106,7 @@ function parseBody(
   holdMore(request, values * VALUE_BYTES);
   let value: unknown;
   void parse(request, body, (error: Error | null, parsed?: unknown) => {
-    if (error !== null) throw new NightshiftError('validation_failed', whyNot(body));
+    if (error !== null) throw new NightshiftError('validation_failed', parseErrorOf(body));
     value = parsed;
   });
   const place = findInexact(body);
@@ -114,12 +118,12 @@ function makesBatch({ routeOptions }: FastifyRequest): boolean {
   return routeOptions.bodyLimit > BODY_LIMIT_BYTES;
 }
 
-/** Whether a body asks for the inputs of a template to be filled in: one input alone may take seconds. */
+/** Tells whether a body has a template to render: a single input may take seconds. */
 function hasTemplate(request: FastifyRequest, body: unknown): boolean {
   return makesBatch(request) && isJsonObject(body) && body['template'] != null;
 }
 
-/** What changes nothing, and a charset, which some clients name there by mistake. */
+/** Encodings that change nothing, and charsets, which some clients send there by mistake. */
 const NO_CODINGS: ReadonlySet<string> = new Set(['', 'identity', 'utf-8', 'utf8']);
 
 function isEncoded(codings = ''): boolean {
@@ -129,12 +133,12 @@ function isEncoded(codings = ''): boolean {
 function tooMany(valuesMax: number): NightshiftError {
   return new NightshiftError(
     'payload_too_large',
-    `The body holds more than ${valuesMax.toLocaleString('en')} values, lists and objects among them.`,
+    `The body holds more than ${valuesMax.toLocaleString('en')} values, including lists and objects.`,
   );
 }
 
-/** Why a body was refused, in the words of the engine, which name the place. */
-function whyNot(body: string): string {
+/** Returns the engine's reason for a refused body, with the position. */
+function parseErrorOf(body: string): string {
   try {
     JSON.parse(body);
   } catch (error) {
@@ -143,9 +147,9 @@ function whyNot(body: string): string {
   return 'The body holds a key that would change a prototype (__proto__, or prototype in constructor).';
 }
 
-/** A number of a body that would not be what was written. */
+/** Reports a number that would lose digits. */
 function inexact(path: string): NightshiftError {
-  const message = 'is a number that cannot be kept to the last digit: write it as a string';
+  const message = 'is a number that would lose digits: write it as a string';
   const what = path === '' ? 'The body' : path;
   return new NightshiftError('validation_failed', `${what} ${message}.`, { fields: [{ path, message }] });
 }

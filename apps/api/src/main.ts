@@ -13,13 +13,13 @@ import { keepApiKey } from './api-key.ts';
 import { readConfig, type Config } from './config.ts';
 import { buildServer } from './server.ts';
 
-/** Milliseconds from a signal to the end, whatever hangs. */
+/** Longest time from a signal to the end. Unit: milliseconds. */
 const SHUTDOWN_MS = 20_000;
 
 try {
   await start(readConfig());
 } catch (error) {
-  // Connections that hang are not waited for.
+  // Do not wait for hanging connections.
   console.error(error instanceof NightshiftError ? error.message : startFailure(error));
   process.exit(1);
 }
@@ -45,7 +45,7 @@ async function start(config: Config): Promise<void> {
     await db.destroy();
     throw error;
   }
-  // The bell may have something to say before there is a log.
+  // The bell may report errors before the log exists.
   const early: Error[] = [];
   let warn = (error: Error): void => void early.push(error);
   const bell = await openBell({ queueUrl: config.queueUrl, onError: (error) => warn(error), checkRedis });
@@ -64,11 +64,11 @@ async function start(config: Config): Promise<void> {
   });
   warn = (error) => app.log.warn({ err: error }, 'bell');
   early.forEach(warn);
-  // For lines that whoever started the API waits for, whatever LOG_LEVEL leaves out.
+  // Lines that are logged at any LOG_LEVEL, because the starter of the API waits for them.
   const always = app.log.child({}, { level: 'info' });
 
   const stop = async (): Promise<void> => {
-    // Readiness turns false first; then requests under way end.
+    // Readiness turns false first; then active requests end.
     await app.close();
     await bell.close();
     await Promise.all([db.destroy(), auditDb.destroy()]);
@@ -88,7 +88,7 @@ async function start(config: Config): Promise<void> {
       },
     );
   };
-  // A second signal ends the process at once, unless it comes within a second: then it is the first again.
+  // A second signal ends the process at once. Within a second it counts as a duplicate of the first.
   process.on('SIGTERM', onSignal);
   process.on('SIGINT', onSignal);
 
@@ -97,14 +97,14 @@ async function start(config: Config): Promise<void> {
       .listen({ host: config.host, port: config.port })
       .catch((error: unknown) => refuseAddress(config, error as Error));
     always.info(`Nightshift API at ${address}, model: ${config.model}`);
-    // Not before: an API that cannot listen would be kept alive by its standard input.
+    // Not earlier: standard input would keep an API alive that cannot listen.
     if (config.exitWithParent) {
-      // A parent that goes while this stops is no second shutdown request.
+      // A parent's end during a shutdown is no second shutdown request.
       const onEnd = (): void => (shutdown.isRequested() ? undefined : onSignal());
       process.stdin.once('end', onEnd).resume();
     }
-    // Not the key itself: logs are collected.
-    if (apiKey.isNew) always.info(`An API key was made: it is in ${apiKey.path}`);
+    // Omit the key, because logs are collected.
+    if (apiKey.isNew) always.info(`An API key was created: it is in ${apiKey.path}`);
   } catch (error) {
     await stop();
     throw error;

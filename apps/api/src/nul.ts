@@ -1,10 +1,7 @@
 import { NightshiftError } from '@nightshift/agent-core';
 import type { preHandlerHookHandler } from 'fastify';
 
-/**
- * Refuses a NUL in the path or the query of a route, named by its parameter: the database cannot hold one, so nothing there
- * has it.
- */
+/** Refuses NUL in the path or query, which the database cannot store. The error names the parameter. */
 export const refuseNul: preHandlerHookHandler = (request, _reply, done) => {
   if (request.is404) {
     done();

@@ -4,18 +4,18 @@ import { z } from 'zod';
 import type { App } from './context.ts';
 
 /**
- * Leaves out bounds that Zod adds to every integer, and that say nothing to a reader. Keeps examples of bodies, which Zod
- * leaves out where a part is transformed: they are all written as they are sent. Answers stay open for later fields.
+ * Omits the bounds that Zod adds to every integer. Keeps examples of bodies, which Zod omits for transformed parts. Answers
+ * stay open for later fields.
  */
 const JSON_SCHEMA = {
   zodToJsonConfig: {
     override: ({ zodSchema, jsonSchema }: { zodSchema: z.core.$ZodType; jsonSchema: JsonSchema }) => {
       const { examples } = z.globalRegistry.get(zodSchema) ?? {};
       if (examples !== undefined) jsonSchema.examples = examples;
-      // The rest of a strict object, as bodies are, is `never`.
+      // A strict object, such as a body, has the rest type `never`.
       if (zodSchema instanceof z.ZodObject && zodSchema.def.catchall === undefined)
         delete jsonSchema.additionalProperties;
-      // Zod says it of types that are read-only in the program.
+      // Zod adds readOnly for types that are read-only in the program.
       delete jsonSchema.readOnly;
       if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum;
       if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;
@@ -31,7 +31,7 @@ interface JsonSchema {
   examples?: unknown;
 }
 
-/** Makes `app.swagger()` the OpenAPI document of the routes registered after this. */
+/** Makes `app.swagger()` the OpenAPI document of routes registered after this call. */
 export function describeRoutes(app: App, version: string): void {
   void app.register(swagger, {
     openapi: {
@@ -40,10 +40,10 @@ export function describeRoutes(app: App, version: string): void {
         title: 'Nightshift',
         version,
         description:
-          "Letta's wire shapes for agents, blocks, tools, runs, steps, messages and batches, and what they lack. " +
-          'A batch is also found under `/v1/batches`. Paths may end in a slash. Lists page by `after` and `before`, ' +
-          'and a page that is followed by another has a header `Link: <…>; rel="next"`, though it may hold fewer than `limit`; ' +
-          'unknown query parameters are errors.',
+          "Letta's wire shapes for agents, blocks, tools, runs, steps, messages and batches, with additional fields. " +
+          'Batches are also available under `/v1/batches`. Paths may end in a slash. Lists page by `after` and `before`. ' +
+          'If another page follows, a page has a header `Link: <…>; rel="next"`, though it may hold fewer than `limit` ' +
+          'items. Unknown query parameters are errors.',
       },
       servers: [{ url: 'http://127.0.0.1:8283' }],
       components: {
@@ -51,9 +51,9 @@ export function describeRoutes(app: App, version: string): void {
         headers: {
           Link: {
             description:
-              'The pages beside this one: `</v1/…>; rel="next"` and `</v1/…>; rel="prev"`, each where there may be more on ' +
-              'that side. An empty page has none; the list of messages of an agent has `next` alone. What would be longer than ' +
-              '8,000 characters is left out, so with a long query go on by `after` until a page is empty.',
+              'The neighbouring pages: `</v1/…>; rel="next"` and `</v1/…>; rel="prev"`, each if there may be more on ' +
+              "that side. An empty page has no links; the list of an agent's messages has `next` only. Links of more " +
+              'than 8,000 characters are omitted: with a long query, continue by `after` until a page is empty.',
             schema: { type: 'string' },
           },
         },
@@ -66,9 +66,9 @@ export function describeRoutes(app: App, version: string): void {
 }
 
 /**
- * Every named schema comes twice, as `X` for answers and `XInput` for bodies. Leaves out those that nothing refers to, and
- * calls a body's schema `X` where no answer has that name. A body that may be null may be left out. What takes `after` is a
- * list, and its answer has a header that leads on.
+ * Tidies the document's schemas. Every named schema appears as `X` for answers and `XInput` for bodies: removes unreferenced
+ * schemas, and renames `XInput` to `X` if no answer has that name.
+ * Makes nullable bodies optional, and adds the `Link` header to operations that take `after`.
  */
 function tidy<Document extends object>(document: Document): Document {
   const { schemas, rest } = split(document);
@@ -96,7 +96,7 @@ function tidy<Document extends object>(document: Document): Document {
   return tidied;
 }
 
-/** Those of one path, by method. */
+/** Operations of a path, by method. */
 type Operations = Readonly<Record<string, Operation>>;
 
 interface Operation {
@@ -123,7 +123,7 @@ function split(document: object): {
   return { schemas, rest: { ...rest, components: others } };
 }
 
-/** Names of the schemas that `root` refers to, directly or through others. */
+/** Returns the names of the schemas that `root` references, directly or indirectly. */
 function reachable(root: unknown, schemas: Readonly<Record<string, unknown>>): ReadonlySet<string> {
   const found = new Set<string>();
   const queue: unknown[] = [root];
@@ -137,7 +137,7 @@ function reachable(root: unknown, schemas: Readonly<Record<string, unknown>>): R
   return found;
 }
 
-/** Serves the document, without a key. */
+/** Serves the document without a key. */
 export function serveDocument(app: App): void {
   app.get('/openapi.json', { schema: { hide: true } }, async () => app.swagger());
 }

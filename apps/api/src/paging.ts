@@ -4,15 +4,15 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { wireId } from './schemas/ids.ts';
 
-/** Characters of a `Link` header at most: clients refuse an answer whose headers are larger than 16 KiB together. */
+/** Longest `Link` header. Unit: characters. Clients refuse an answer with more than 16 KiB of headers. */
 const LINK_CHARS_MAX = 8_000;
 
-/** Items of one page at most. */
+/** Most items of a page. */
 const LIMIT_MAX = 1_000;
-/** Changes of memory on one page at most: each is compared while others wait. */
+/** Most memory changes of a page: each is compared while other requests wait. */
 export const CHANGES_MAX = 200;
 
-/** How many items a page holds at most. */
+/** Returns the schema of a page's limit. */
 export function pageLimit(standard: number, max = LIMIT_MAX) {
   return z
     .int()
@@ -20,26 +20,26 @@ export function pageLimit(standard: number, max = LIMIT_MAX) {
     .max(max)
     .default(standard)
     .describe(
-      'A page may hold fewer than `limit`, where its items are large: go on while there is a `Link` header with rel="next", ' +
-        'or until a page is empty.',
+      'A page may hold fewer than `limit` items if its items are large: continue while there is a `Link` header with ' +
+        'rel="next", or until a page is empty.',
     );
 }
 
-/** The query parameters that every list takes. The cursors are ids of items of the list. */
+/** Returns the query parameters of every list. The cursors are item ids. */
 export function pageQuery<Prefix extends WirePrefix>(
   prefix: Prefix,
   defaults: { readonly limit: number; readonly order: 'asc' | 'desc' },
 ) {
   return {
-    after: wireId(prefix).optional().describe('Id of an item: the page holds those that follow it.'),
-    before: wireId(prefix).optional().describe('Id of an item: the page holds those just before it.'),
+    after: wireId(prefix).optional().describe('Id of an item; the page holds the items after it.'),
+    before: wireId(prefix).optional().describe('Id of an item; the page holds the items just before it.'),
     limit: pageLimit(defaults.limit),
     order: z.enum(['asc', 'desc']).default(defaults.order),
     order_by: z.literal('created_at').optional(),
   };
 }
 
-/** The part of a list that a query asks for. */
+/** Returns the part of a list that a query asks for. */
 export function toPage(query: {
   readonly after?: string | undefined;
   readonly before?: string | undefined;
@@ -50,8 +50,8 @@ export function toPage(query: {
 }
 
 /**
- * Sets the `Link` header of a page: `next` and `prev` where there may be more on that side; a page that is cut for its size is
- * as good as a full one. An empty page is the end and has neither, and a link that would be too long is left out.
+ * Sets the `Link` header of a page: `next` and `prev` if there may be more on that side. A page cut for its size counts as
+ * full. An empty page is the end and has no links. Omits links that would be too long.
  */
 export function linkPages(
   request: FastifyRequest,
@@ -74,7 +74,7 @@ export function linkPages(
   if (links.length > 0) void reply.header('link', links.join(', '));
 }
 
-/** Sets the `Link` header of a part of a range: `next` is what lies beyond this item. A bound on the other side stays. */
+/** Sets the `Link` header of a part of a range: `next` is the part beyond the item. The other bound stays. */
 export function linkNext(
   request: FastifyRequest,
   reply: FastifyReply,
@@ -94,7 +94,7 @@ function linkTo(
   relation: string,
 ): string {
   const url = new URL(request.url, 'http://localhost');
-  // `cursor` is how older clients say `after` of the messages of a batch.
+  // Older clients use `cursor` for `after` of a batch's messages.
   for (const name of ['after', 'before', 'cursor']) url.searchParams.delete(name);
   url.searchParams.set(parameter, id);
   return `<${url.pathname}${url.search}>; rel="${relation}"`;

@@ -2,13 +2,14 @@ import { NightshiftError } from '@nightshift/agent-core';
 import type { preValidationHookHandler } from 'fastify';
 import { z } from 'zod';
 
-/** Values of one query parameter at most. */
+/** Most values of a query parameter. */
 export const QUERY_LIST_MAX = 1_000;
 
 /**
- * Brings query parameters into the types of the route's schema before it judges them: a single value of a list becomes a
- * list, `true` and `false` booleans, digits numbers. An empty value counts as absent, because Letta's client writes null so.
- * A route without a schema takes no parameters: the first there is is `validation_failed`.
+ * Converts query parameters to the types of the route's schema, before validation: a single value to a list, `true` and `false`
+ * to booleans, digits to numbers.
+ * Drops empty values, because Letta's client sends null this way.
+ * Throws: `validation_failed` for any parameter of a route without a schema.
  */
 export const coerceQuery: preValidationHookHandler = (request, _reply, done) => {
   const schema = request.routeOptions.schema?.querystring;
@@ -52,7 +53,7 @@ function unwrap(schema: z.core.$ZodType): z.core.$ZodType {
   return schema instanceof z.ZodPipe ? unwrap(schema.in) : schema;
 }
 
-/** The values of a filter that Letta knows by two names, for one value and for many; null for no filter. */
+/** Returns the values of a filter with two names in Letta, singular and plural; null for no filter. */
 export function eitherOf(
   one: string | undefined,
   many: readonly string[] | undefined,

@@ -1,15 +1,15 @@
 import type { Readable } from 'node:stream';
 import { errorCodes, type FastifyRequest } from 'fastify';
 
-/** Bytes of a part of a body that is larger, or of unknown length. */
+/** Size of a part, if the body is larger or of unknown length. Unit: bytes. */
 const PART_BYTES = 262_144;
 
-/** Parts of a body, in order, each with memory of its own, so that it can move to another thread. */
+/** Parts of a body in order. Each has its own memory, so that it can move to another thread. */
 export type BodyParts = readonly Uint8Array<ArrayBuffer>[];
 
 /**
- * Reads a body into parts while it arrives: joining a large one afterwards would hold the thread. Calls back with Fastify's own
- * errors for a body that is too large or not as long as it says.
+ * Reads a body into parts as it arrives, because joining a large body would hold the thread. Passes Fastify's errors for a body
+ * that is too large or has a wrong length.
  */
 export function readBody(
   request: FastifyRequest,

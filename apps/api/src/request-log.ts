@@ -1,6 +1,6 @@
 import type { App } from './context.ts';
 
-/** Writes one line a request, when it is answered: never bodies, query strings or headers, which may hold secrets. */
+/** Logs a line for each answered request, without bodies, query strings or headers, which may hold secrets. */
 export function logRequests(app: App): void {
   app.addHook('onResponse', async (request, reply) => {
     const line = {

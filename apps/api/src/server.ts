@@ -20,47 +20,47 @@ import { coerceQuery } from './query.ts';
 import { logRequests } from './request-log.ts';
 import { keyedRoutes, openRoutes } from './routes/routes.ts';
 
-/** The version of the HTTP surface. */
+/** The version of the HTTP API. */
 export const API_VERSION = '0.1.0';
 
-/** What the server needs from its maker. */
+/** Dependencies of the server. */
 export interface ServerDeps {
   readonly db: Database;
   /** For audits; default: `db`. */
   readonly auditDb?: Database;
   readonly bell: Context['bell'];
   readonly apiKey: string;
-  /** Who answers the requests of runs; shown by health and models. */
+  /** The provider of the answers; shown by health and models. */
   readonly model: Context['model'];
-  /** What models cost; default: the table that this release comes with. */
+  /** Prices of models. Default: the table of this release. */
   readonly prices?: PriceTable;
-  /** Bytes of all bodies that are held at once, with what is made of them; default: {@link BODY_BYTES_TOGETHER_MAX}. */
+  /** Limit of all bodies and derived data held at once. Unit: bytes. Default: {@link BODY_BYTES_TOGETHER_MAX}. */
   readonly bodyBytesMax?: number;
-  /** For the connections of the thread of large bodies; without it they are worked on in this thread. */
+  /** For connections of the thread of large bodies. Without it this thread handles large bodies. */
   readonly databaseUrl?: string;
-  /** In the thread of large bodies: what all threads hold of `bodyBytesMax`. */
+  /** For the thread of large bodies: the bytes that all threads hold. */
   readonly heldBytes?: HeldBytes;
-  /** Pino's options; default false, which logs nothing. */
+  /** Pino's options. Default: false (no log). */
   readonly logger?: FastifyServerOptions['logger'];
-  /** How the log of `logger` fares; default: well. */
+  /** Status of the log. Default: no problems. */
   readonly logStatus?: Context['logStatus'];
 }
 
-/** Pino's number for lines of level `error`. */
+/** Pino's number of the level `error`. */
 const ERROR_LEVEL = 50;
 
-/** Milliseconds. A body of 256 MB must be able to arrive; headers must not dawdle; a silent socket is not kept for ever. */
+/** Unit: milliseconds. Long enough for a body of 256 MB, short for headers and idle sockets. */
 const TIMES = {
   requestTimeout: 120_000,
   headersTimeout: 10_000,
   connectionTimeout: 90_000,
-  // Longer than most load balancers keep theirs, so that it is they who close.
+  // Longer than most load balancers, so that the load balancer closes first.
   keepAliveTimeout: 65_000,
 };
 
 /**
- * Builds the server: routes, key, errors, one log line a request. It listens when its maker says so, and works with
- * `inject` without. On ready it makes the built-in tools known. The maker closes `db`, `auditDb` and `bell`.
+ * Builds the server with routes, key check, errors and request log. The caller starts listening, or uses `inject`. Registers
+ * the built-in tools when ready. The caller closes `db`, `auditDb` and `bell`.
  */
 export function buildServer(deps: ServerDeps): App {
   let isOpen = true;
@@ -88,7 +88,7 @@ export function buildServer(deps: ServerDeps): App {
   app.setSerializerCompiler(serializerCompiler);
   acceptJsonOnly(app, deps.databaseUrl !== undefined);
   answerErrors(app);
-  // The main thread logs each request, and makes tools known.
+  // Only the main thread logs requests and registers tools.
   const isMain = deps.heldBytes === undefined;
   if (isMain) logRequests(app);
   drainConnections(app);
@@ -134,7 +134,7 @@ export function buildServer(deps: ServerDeps): App {
   return app;
 }
 
-/** Hands large bodies over to a thread, which ends with the server. */
+/** Passes large bodies to a thread, which ends with the server. */
 function openThread(app: App, settings: ThreadSettings, bell: Context['bell']): void {
   const thread = createLargeBodyThread(settings, {
     onRing: (signals) => void bell.ring(signals),

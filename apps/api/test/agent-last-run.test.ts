@@ -27,7 +27,7 @@ describe("an agent's last run", () => {
     return [last_run_completion, last_run_duration_ms, last_stop_reason];
   };
 
-  test('is none before one has ended, and then the newest that has', async () => {
+  test('is null until a run has ended, then the newest ended run', async () => {
     const id = await createAgent(api);
     expect(await lastOf(id)).toEqual([null, null, null]);
     const [first, second, third] = [await submit(id), await submit(id), await submit(id)];
@@ -43,7 +43,7 @@ describe("an agent's last run", () => {
     expect((await lastOf(id)).slice(1)).toEqual([1_000, 'end_turn']);
   });
 
-  test('has no duration where it was cancelled before it started', async () => {
+  test('has no duration if it was cancelled before its start', async () => {
     const id = await createAgent(api);
     const run = await submit(id);
     await api.database.pool.query(
@@ -54,7 +54,7 @@ describe("an agent's last run", () => {
     expect(await lastOf(id)).toEqual([expect.stringMatching(/^20/), null, 'cancelled']);
   });
 
-  test('is answered by lists, and with a change', async () => {
+  test('is part of lists and of the answer to a change', async () => {
     const named = `Runner ${process.pid}`;
     const [one, two] = [await createAgent(api, { name: named }), await createAgent(api, { name: named })];
     const block = (await api.call('GET', `/v1/agents/${one}`)).body.blocks[0];

@@ -12,7 +12,7 @@ const model = 'anthropic/claude-haiku-4-5';
 const create = (body: object) => api.call('POST', '/v1/agents/', body);
 const namesOf = (tools: { name: string }[]) => tools.map((tool) => tool.name);
 
-/** A rule of each type but those that other tests give, with all that it can say. */
+/** A rule of each type not covered by other tests, with all its fields. */
 const EVERY_RULE = [
   { type: 'run_first', tool_name: 'memory_insert', args: { label: 'human' } },
   {
@@ -35,7 +35,7 @@ const EVERY_RULE = [
 ];
 
 describe('creating an agent', () => {
-  test('needs a model and nothing else', async () => {
+  test('needs a model only', async () => {
     const { status, body } = await create({ model });
     expect(status).toBe(200);
     expect(body).toMatchObject({
@@ -68,7 +68,7 @@ describe('creating an agent', () => {
   test.each<[string, object]>([
     ['not given', {}],
     ['given as null', { model_settings: { provider_type: 'anthropic', thinking: null, temperature: null } }],
-  ])('answers no temperature and no thinking where they are %s', async (_name, given) => {
+  ])('answers no temperature and no thinking if they are %s', async (_name, given) => {
     const { body } = await create({ model, ...given });
     expect(body.model_settings).toMatchObject({ provider_type: 'anthropic', max_output_tokens: 8192 });
     expect(body.model_settings).not.toHaveProperty('temperature');
@@ -92,7 +92,7 @@ describe('creating an agent', () => {
       { type: 'adaptive', display: 'omitted' },
     ],
     ['sonnet-5-5', { type: 'between_tools' }, { type: 'between_tools' }],
-  ])('of %s has thinking %j sent and answered as %j', async (name, given, sent) => {
+  ])('for %s, thinking %j is sent and answered as %j', async (name, given, sent) => {
     const { body } = await create({ model: `anthropic/claude-${name}`, model_settings: { thinking: given } });
     expect(body.model_settings.thinking).toEqual(sent);
     expect(body.llm_config.enable_reasoner).toBe(!('type' in given && given.type === 'disabled'));
@@ -110,7 +110,7 @@ describe('creating an agent', () => {
     [{ thinking: { budget_tokens: 'much' } }, 8_192],
     [{ thinking: { budget_tokens: 1_023 } }, 8_192],
     [{ thinking: { budget_tokens: 2_000.5 } }, 8_192],
-  ])('refuses a thinking budget that is too small or too large: %j', async (model_settings, max) => {
+  ])('refuses a thinking budget outside its range: %j', async (model_settings, max) => {
     expect(await create({ model, model_settings })).toMatchObject({
       status: 422,
       body: {
@@ -124,7 +124,7 @@ describe('creating an agent', () => {
     });
   });
 
-  test.each(['opus-5-5', 'sonnet-5-5', 'fable-5-1'])('refuses to keep %s from thinking', async (name) => {
+  test.each(['opus-5-5', 'sonnet-5-5', 'fable-5-1'])('refuses to disable thinking of %s', async (name) => {
     const thinking = { type: 'disabled', budget_tokens: 1_024 };
     expect(await create({ model: `anthropic/claude-${name}`, model_settings: { thinking } })).toMatchObject({
       status: 422,
@@ -139,7 +139,7 @@ describe('creating an agent', () => {
     });
   });
 
-  test('keeps everything that it is given, and masks secrets', async () => {
+  test('stores all fields and masks secrets', async () => {
     const rules = [
       ...EVERY_RULE,
       { type: 'exit_loop', tool_name: 'memory_replace' },
@@ -210,7 +210,7 @@ describe('creating an agent', () => {
     expect(JSON.stringify(row)).not.toContain('hunter2');
   });
 
-  test('makes its blocks, attaches existing ones, and takes tools by name and id', async () => {
+  test('creates its blocks, attaches existing blocks, and finds tools by name and id', async () => {
     const shared = await api.call('POST', '/v1/blocks/', { label: 'shared', value: 'all' });
     const tool = (await api.call('GET', '/v1/tools/?name=memory_rethink')).body[0];
     const { body } = await create({
@@ -264,7 +264,7 @@ describe('creating an agent', () => {
     expect((await create({ model, agent_type, include_base_tools: false })).body.tools).toEqual([]);
   });
 
-  test('has rules for its base tools, unless it is of the newest type, says so itself, or does not want them', async () => {
+  test('adds rules for its base tools, unless it has the newest type, its own rules, or refuses them', async () => {
     const rulesOf = async (agent: object): Promise<unknown> =>
       (await create({ model, ...agent })).body.tool_rules.map((rule: { type: string; tool_name: string }) => [
         rule.type,
@@ -293,7 +293,7 @@ describe('creating an agent', () => {
     expect(await rulesOf({ ...byId, tools: [] })).toEqual([['exit_loop', 'send_message']]);
   });
 
-  test('brings back a built-in tool that was deleted', async () => {
+  test('restores a deleted built-in tool', async () => {
     const [tool] = (await api.call('GET', '/v1/tools/?name=core_memory_append')).body;
     expect((await api.call('DELETE', `/v1/tools/${tool.id}`)).status).toBe(200);
     expect(
@@ -301,7 +301,7 @@ describe('creating an agent', () => {
     ).toEqual(['core_memory_append']);
   });
 
-  test('keeps NUL and lone surrogates out of what the database cannot hold', async () => {
+  test('drops NUL and lone surrogates, which the database cannot store', async () => {
     const { status, body } = await create({
       model,
       system: 'a\u0000b\ud800',
@@ -318,7 +318,7 @@ describe('creating an agent', () => {
     ['an unknown model', { model: 'anthropic/claude-9' }, 404, '/model'],
     ['another provider', { model: 'openai/gpt-4' }, 404, '/model'],
     [
-      'an llm_config that names two models',
+      'an llm_config with two models',
       { llm_config: { model: 'claude-opus-4-5', handle: model } },
       422,
       '/llm_config/model',
@@ -333,7 +333,7 @@ describe('creating an agent', () => {
     ['an unknown tool id', { model, tool_ids: [`tool-${UNKNOWN_UUID}`] }, 400, '/tool_ids/0'],
     ['an unknown block', { model, block_ids: [`block-${UNKNOWN_UUID}`] }, 404, '/block_ids/0'],
     [
-      'two blocks of one label',
+      'two blocks with the same label',
       {
         model,
         memory_blocks: [
@@ -360,10 +360,10 @@ describe('creating an agent', () => {
       '/memory_blocks/0/conflict_polcy',
     ],
     ['a misspelt model setting', { model, model_settings: { thinkng: {} } }, 422, '/model_settings/thinkng'],
-    ['the name of a tool with a NUL', { model, tools: ['memory_rethink\0'] }, 422, '/tools/0'],
+    ['a tool name with a NUL', { model, tools: ['memory_rethink\0'] }, 422, '/tools/0'],
     ['a rule without type', { model, tool_rules: [{ tool_name: 'x' }] }, 422, '/tool_rules/0/type'],
     [
-      'a rule that lacks what its type needs',
+      'a rule without a required field',
       { model, tool_rules: [{ type: 'conditional', tool_name: 'x' }] },
       422,
       '/tool_rules/0/child_output_mapping',
@@ -375,7 +375,7 @@ describe('creating an agent', () => {
       '/tool_rules/0/arguments',
     ],
     [
-      'a misspelt field of the arguments of a rule',
+      'an unknown argument in a rule',
       {
         model,
         tool_rules: [
@@ -391,7 +391,7 @@ describe('creating an agent', () => {
       '/tool_rules/0/child_arg_nodes/0/arg',
     ],
     [
-      'B78: a rule whose first tool it does not have',
+      'a rule whose first tool is not attached',
       {
         model,
         tool_rules: [
@@ -403,7 +403,7 @@ describe('creating an agent', () => {
       '/tool_rules/1/tool_name',
     ],
     [
-      'a rule whose first tool it does not have, behind equal ones',
+      'a rule whose first tool is not attached, after equal rules',
       {
         model,
         tool_rules: [
@@ -416,7 +416,7 @@ describe('creating an agent', () => {
       '/tool_rules/2/tool_name',
     ],
     [
-      'a rule that asks for the approval of a tool that there is not',
+      'an approval rule for an unknown tool',
       {
         model,
         tool_rules: [
@@ -429,25 +429,20 @@ describe('creating an agent', () => {
       '/tool_rules/2/tool_name',
     ],
     [
-      'a rule that asks for the approval of a tool with a NUL',
+      'an approval rule for a tool name with a NUL',
       { model, tool_rules: [{ type: 'requires_approval', tool_name: 'memory_insert\0' }] },
       422,
       '/tool_rules/0/tool_name',
     ],
     [
-      'a rule that fixes arguments which its tool does not take',
+      'a rule with fixed arguments that its tool does not take',
       { model, tool_rules: [{ type: 'run_first', tool_name: 'memory_insert', args: { label: 7 } }] },
       422,
       '/tool_rules/0/args',
     ],
+    ['an invalid response format', { model, response_format: { type: 'x' } }, 422, '/response_format/type'],
     [
-      'a response format that is none',
-      { model, response_format: { type: 'x' } },
-      422,
-      '/response_format/type',
-    ],
-    [
-      'a schema of results that is not usable',
+      'an unusable result schema',
       {
         model,
         model_settings: { response_format: { type: 'json_schema', json_schema: { schema: { type: 'x' } } } },
@@ -471,7 +466,7 @@ describe('creating an agent', () => {
 });
 
 describe('changing an agent', () => {
-  test('takes what is given, leaves what is null, and replaces lists', async () => {
+  test('changes given fields, keeps null fields, and replaces lists', async () => {
     const id = await createAgent(api, { description: 'old', tags: ['a'], metadata: { x: 1 } });
     const [tool] = (await api.call('GET', '/v1/tools/?name=rethink_memory')).body;
     const before = (await api.call('GET', `/v1/agents/${id}`)).body;
@@ -501,7 +496,7 @@ describe('changing an agent', () => {
     expect([none.body.blocks, none.body.tools]).toEqual([[], []]);
   });
 
-  test('of the model brings its thinking into the form that the new one takes', async () => {
+  test("of the model converts thinking to the new model's form", async () => {
     const { body } = await create({ model, model_settings: { thinking: { budget_tokens: 2_000 } } });
     const path = `/v1/agents/${body.id}`;
     const thinkingAfter = async (change: object): Promise<unknown> =>
@@ -518,7 +513,7 @@ describe('changing an agent', () => {
     expect(await thinkingAfter({ model })).toEqual({ type: 'enabled', budget_tokens: 1_024 });
   });
 
-  test('of one setting of the model leaves the others', async () => {
+  test('of a model setting keeps the other settings', async () => {
     const settings = { thinking: { budget_tokens: 2_000 }, effort: 'low', temperature: 0.5, strict: true };
     const { body } = await create({ model: 'anthropic/claude-sonnet-4-6', model_settings: settings });
     const path = `/v1/agents/${body.id}`;
@@ -544,7 +539,7 @@ describe('changing an agent', () => {
     });
   });
 
-  test('takes the effort from either place, that of the model settings first', async () => {
+  test('takes effort from either place, model settings first', async () => {
     const effortOf = ({ body }: Answer) => body.model_settings.effort;
     const created = await create({ model, llm_config: { effort: 'low' } });
     const path = `/v1/agents/${created.body.id}`;
@@ -563,7 +558,7 @@ describe('changing an agent', () => {
     expect(row).toMatchObject({ model_settings: { extra: { output_config: { effort: 'medium' } } } });
   });
 
-  test('to a model that always thinks is refused while thinking is disabled', async () => {
+  test('to an always-thinking model is refused while thinking is disabled', async () => {
     const { body } = await create({ model, model_settings: { thinking: { type: 'disabled' } } });
     const path = `/v1/agents/${body.id}`;
     const later = 'anthropic/claude-opus-5-5';
@@ -580,7 +575,7 @@ describe('changing an agent', () => {
     expect([changed.status, changed.body.model_settings.thinking]).toEqual([200, thinking]);
   });
 
-  test('takes the model from whichever of the two places in llm_config is not as it was answered', async () => {
+  test('takes the model from the changed field of llm_config', async () => {
     const { body: state } = await create({ model });
     const modelAfter = async (llm_config: object, rest: object = {}): Promise<unknown> => {
       const { body } = await api.call('PATCH', `/v1/agents/${state.id}`, { llm_config, ...rest });
@@ -590,7 +585,7 @@ describe('changing an agent', () => {
     expect(await modelAfter({ ...state.llm_config, model: 'claude-opus-4-5' })).toBe(
       'anthropic/claude-opus-4-5',
     );
-    // The agent is another one by now: what it was answered before differs in both places, which agree.
+    // The agent has changed: both fields of the earlier answer now differ from it, but they agree.
     expect(await modelAfter(state.llm_config)).toBe(model);
     expect(await modelAfter({ ...state.llm_config, handle: 'anthropic/claude-opus-4-5' })).toBe(
       'anthropic/claude-opus-4-5',
@@ -615,7 +610,7 @@ describe('changing an agent', () => {
     expect((await create({ llm_config: dated })).body.model).toBe(model);
   });
 
-  test('takes the context window from either place, the field of its own first', async () => {
+  test('takes the context window from either place, its own field first', async () => {
     const windowOf = ({ body }: Answer) => body.llm_config.context_window;
     const created = await create({ model, llm_config: { context_window: 60_000 } });
     const path = `/v1/agents/${created.body.id}`;
@@ -632,16 +627,16 @@ describe('changing an agent', () => {
     ['an unknown tool', { tool_ids: [`tool-${UNKNOWN_UUID}`], name: 'changed' }, 400],
     ['an unknown block', { block_ids: [`block-${UNKNOWN_UUID}`], name: 'changed' }, 404],
     ['an unknown model', { model: 'anthropic/claude-9', name: 'changed' }, 404],
-    ['a response format that is none', { response_format: { type: 'x' }, name: 'changed' }, 422],
-    ['a field that nobody knows', { modle: 'anthropic/claude-haiku-4-5', name: 'changed' }, 422],
-    ['what is taken at creation only', { tools: ['rethink_memory'], name: 'changed' }, 422],
+    ['an invalid response format', { response_format: { type: 'x' }, name: 'changed' }, 422],
+    ['an unknown field', { modle: 'anthropic/claude-haiku-4-5', name: 'changed' }, 422],
+    ['a field that is for creation only', { tools: ['rethink_memory'], name: 'changed' }, 422],
     [
-      'rules that its tools do not fit',
+      'rules that do not fit its tools',
       { tool_rules: [{ type: 'run_first', tool_name: 'x' }], name: 'changed' },
       422,
     ],
     [
-      'a rule that asks for the approval of a tool that there is not',
+      'an approval rule for an unknown tool',
       { tool_rules: [{ type: 'requires_approval', tool_name: 'refunds' }], name: 'changed' },
       422,
     ],
@@ -652,7 +647,7 @@ describe('changing an agent', () => {
     expect((await api.call('GET', `/v1/agents/${id}`)).body).toEqual(before);
   });
 
-  test('names the place of an unknown block also behind one that is named twice, as creating does', async () => {
+  test('names the place of an unknown block after a repeated block, as creating does', async () => {
     const path = `/v1/agents/${await createAgent(api)}`;
     const block = (await api.call('POST', '/v1/blocks', { label: 'shared', value: 'v' })).body.id;
     const block_ids = [block, block, `block-${UNKNOWN_UUID}`];
@@ -668,7 +663,7 @@ describe('changing an agent', () => {
     expect([twice.status, twice.body.blocks.length]).toEqual([200, 1]);
   });
 
-  test('names the tools where they are what does not fit the rules that the agent has', async () => {
+  test("names the tools that do not fit the agent's rules", async () => {
     const { body } = await create({ model, tool_rules: [{ type: 'run_first', tool_name: 'memory_insert' }] });
     const path = `/v1/agents/${body.id}`;
     const errorsOf = async (change: object): Promise<unknown> =>
@@ -677,7 +672,7 @@ describe('changing an agent', () => {
       {
         path: '/tool_ids',
         message:
-          'leave the agent with tool rules that it cannot run by: /tool_rules/0/tool_name: The tool that must run first, ' +
+          'leave the agent with unusable tool rules: /tool_rules/0/tool_name: The tool that must run first, ' +
           "'memory_insert', is not attached; attach it or drop the rule.",
       },
     ]);
@@ -687,7 +682,7 @@ describe('changing an agent', () => {
     expect(await errorsOf({ tool_ids: [], tool_rules: [] })).toBeUndefined();
   });
 
-  test('refuses rules that require what they never allow, and takes those that another tool may open', async () => {
+  test('refuses rules that require a tool which they never allow, unless another tool allows it', async () => {
     const required = (tool_name: string) => ({ type: 'required_before_exit', tool_name });
     const parent = (tool_name: string, child = 'memory_insert') => ({
       type: 'parent_last_tool',
@@ -729,13 +724,13 @@ describe('changing an agent', () => {
       },
     ]);
     expect(await errorsOf(circle, { response_format: { type: 'text' } })).toBeUndefined();
-    // The agent may be given that tool yet, and a request may bring one of that name.
+    // The agent may get the tool later, or a request may bring a tool with this name.
     expect(await errorsOf([parent('memory_rethink'), required('memory_insert')])).toBeUndefined();
     expect(await errorsOf([parent('ask_user'), required('memory_insert')])).toBeUndefined();
     expect(await errorsOf([parent('memory_replace'), required('memory_insert')])).toBeUndefined();
   });
 
-  test('an agent that has had such rules before goes on with them', async () => {
+  test('an agent with such rules from an earlier version continues', async () => {
     const id = await createAgent(api);
     const rules = [
       { type: 'parent_last_tool', tool_name: 'memory_replace', children: ['memory_insert'] },
@@ -751,7 +746,7 @@ describe('changing an agent', () => {
     expect((await api.call('POST', '/v1/batches', { requests })).status).toBe(200);
   });
 
-  test('names what leaves no room for the thinking of the agent', async () => {
+  test("names the field that leaves no room for the agent's thinking", async () => {
     const { body } = await create({ model, model_settings: { thinking: { budget_tokens: 2_000 } } });
     const path = `/v1/agents/${body.id}`;
     const pathsAfter = async (change: object): Promise<unknown> => {
@@ -766,13 +761,13 @@ describe('changing an agent', () => {
     expect(
       await pathsAfter({ max_tokens: 500, model_settings: { thinking: { budget_tokens: 600 } } }),
     ).toEqual(['/model_settings/thinking/budget_tokens']);
-    // A later model knows no budget.
+    // A later model takes no budget.
     expect(await pathsAfter({ model: 'anthropic/claude-opus-5-5', max_tokens: 500 })).toBeUndefined();
     expect(await pathsAfter({ model })).toEqual(['/model']);
     expect(await pathsAfter({ llm_config: { handle: model } })).toEqual(['/llm_config/handle']);
     expect(await pathsAfter({ model, max_tokens: 1_000 })).toEqual(['/max_tokens']);
     expect(await pathsAfter({ model, max_tokens: 1_025 })).toBeUndefined();
-    // One that was stored before it was looked at.
+    // Stored before the check existed.
     await api.database.pool.query(
       `update agent set model_settings = jsonb_set(model_settings::jsonb, '{extra,thinking,budget_tokens}', '500') where id = $1`,
       [body.id.slice(6)],
@@ -782,7 +777,7 @@ describe('changing an agent', () => {
     ]);
   });
 
-  test('in two requests at once loses neither', async () => {
+  test('in two concurrent requests keeps both changes', async () => {
     const id = await createAgent(api);
     await Promise.all(
       Array.from({ length: 8 }, (_, index) =>
@@ -805,7 +800,7 @@ describe('changing an agent', () => {
     });
   });
 
-  test('B135: leaves runs under way their definition', async () => {
+  test('keeps the definition of runs in progress', async () => {
     const id = await createAgent(api, { system: 'before' });
     const submit = () => api.call('POST', '/v1/batches', { requests: [{ agent_id: id, input: 'x' }] });
     await submit();
@@ -820,7 +815,7 @@ describe('changing an agent', () => {
 });
 
 describe('deleting an agent', () => {
-  test('takes it out of sight and keeps the results of its batches', async () => {
+  test('hides it and keeps the results of its batches', async () => {
     const id = await createAgent(api);
     const batch = await api.call('POST', '/v1/batches', { requests: [{ agent_id: id, input: 'x' }] });
     const { status, body } = await api.call('DELETE', `/v1/agents/${id}`);
@@ -832,7 +827,7 @@ describe('deleting an agent', () => {
     expect((await api.call('GET', `/v1/batches/${batch.body.id}/messages`)).body.messages).toHaveLength(1);
   });
 
-  test('malformed and unknown ids are 422 and 404', async () => {
+  test('answers 422 for malformed ids and 404 for unknown ids', async () => {
     expect((await api.call('GET', '/v1/agents/agent-1')).status).toBe(422);
     expect((await api.call('GET', `/v1/agents/AGENT-${UNKNOWN_UUID}`)).status).toBe(422);
     expect((await api.call('GET', `/v1/agents/agent-${UNKNOWN_UUID}`)).status).toBe(404);
@@ -840,7 +835,7 @@ describe('deleting an agent', () => {
 });
 
 describe('listing agents', () => {
-  test('B115: pages whole both ways over ties, and while agents are deleted', async () => {
+  test('pages both ways over equal times and deleted agents without loss', async () => {
     const fresh = await openApi();
     const ids: string[] = [];
     for (let i = 0; i < 9; i++) ids.push(await createAgent(fresh, { name: `n${i}` }));
@@ -879,7 +874,7 @@ describe('listing agents', () => {
     await fresh.close();
   });
 
-  test('pages whole by last change, oldest first, while agents are deleted', async () => {
+  test('pages by last change, oldest first, over deleted agents without loss', async () => {
     const fresh = await openApi();
     const ids: string[] = [];
     for (let i = 0; i < 5; i++) ids.push(await createAgent(fresh, { name: `n${i}` }));
@@ -900,7 +895,7 @@ describe('listing agents', () => {
     await fresh.close();
   });
 
-  test('filters by name, part of the name and tag; hidden ones stay out; relations come when asked for', async () => {
+  test('filters by name, part of the name and tag; omits hidden agents; includes relations on request', async () => {
     const fresh = await openApi();
     await createAgent(fresh, { name: 'Ann 100', tags: ['x', 'y'] });
     await createAgent(fresh, { name: 'Annabel' });
@@ -926,7 +921,7 @@ describe('listing agents', () => {
 });
 
 describe("an agent's blocks and tools", () => {
-  test('blocks are listed, read and changed by label, attached and detached', async () => {
+  test('lists, reads, changes, attaches and detaches blocks by label', async () => {
     const id = await createAgent(api, { memory_blocks: [{ label: 'a/b c', value: '1' }] });
     const other = (await api.call('POST', '/v1/blocks/', { label: 'other', value: '2' })).body;
     const attached = await api.call('PATCH', `/v1/agents/${id}/core-memory/blocks/attach/${other.id}`);
@@ -956,7 +951,7 @@ describe("an agent's blocks and tools", () => {
     ).toBe(404);
   });
 
-  test('tools are attached and detached with null as answer', async () => {
+  test('attaches and detaches tools, and answers null', async () => {
     const id = await createAgent(api, { include_base_tools: false });
     const [tool] = (await api.call('GET', '/v1/tools/?name=memory_rethink')).body;
     for (let i = 0; i < 2; i++) {
@@ -976,7 +971,7 @@ describe("an agent's blocks and tools", () => {
 describe("an agent's response format", () => {
   const schema = { type: 'object', properties: { grade: { type: 'string' } } };
   const typed = { type: 'json_schema', json_schema: { name: 'grade', strict: true, schema } };
-  /** What the runs of a batch with these requests of one agent owe, in order. */
+  /** The result formats of a batch's runs, in request order. */
   const owed = async (agent_id: string, requests: readonly object[]) => {
     const { body } = await api.call('POST', '/v1/batches', {
       requests: requests.map((request) => ({ agent_id, input: 'Go on.', ...request })),
@@ -996,20 +991,20 @@ describe("an agent's response format", () => {
     ['in its model settings', { model_settings: { response_format: typed } }],
     ['in its llm_config', { llm_config: { response_format: typed } }],
     [
-      'in all three, in its model settings first',
+      'in all three places, model settings first',
       {
         model_settings: { response_format: typed },
         response_format: { type: 'json_object' },
         llm_config: { response_format: { type: 'text' } },
       },
     ],
-  ])('given %s holds for its runs, and is read back', async (_where, format) => {
+  ])('given %s applies to its runs and is answered', async (_where, format) => {
     const { body } = await create({ model, ...format });
     expect(body).toMatchObject({ response_format: typed, model_settings: { response_format: typed } });
     expect(await owed(body.id, [{}])).toEqual([{ schema }]);
   });
 
-  test('gives way to that of a request, text included', async () => {
+  test("is overridden by the request's format, even by text", async () => {
     const id = await createAgent(api, { response_format: { type: 'json_object' } });
     const own = { response_format: { type: 'json_schema', json_schema: { schema: { type: 'integer' } } } };
     expect(await owed(id, [{}, own, { response_format: { type: 'text' } }, {}])).toEqual([
@@ -1020,7 +1015,7 @@ describe("an agent's response format", () => {
     ]);
   });
 
-  test('is changed, left by null, and taken away by text', async () => {
+  test('is changed, kept by null, and removed by text', async () => {
     const id = await createAgent(api, { response_format: { type: 'json_object' } });
     const patch = async (change: object) =>
       (await api.call('PATCH', `/v1/agents/${id}`, change)).body.response_format;
@@ -1032,7 +1027,7 @@ describe("an agent's response format", () => {
   });
 });
 
-test("an agent's messages are chronological whatever the order, and cursors mean newer and older", async () => {
+test("an agent's messages are chronological in any order; cursors mean newer and older", async () => {
   const agent_id = await createAgent(api);
   await api.call('POST', '/v1/batches', {
     requests: [

@@ -19,7 +19,7 @@ export interface Answer {
 export interface TestApi {
   readonly database: TestDatabase;
   readonly app: ReturnType<typeof buildServer>;
-  /** Every signal rung so far. */
+  /** All signals so far. */
   readonly signals: Signal[];
   call(
     method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE',
@@ -30,7 +30,7 @@ export interface TestApi {
   close(): Promise<void>;
 }
 
-/** A server over a database of its own, called without a network. */
+/** Opens a server with its own database, called without a network. */
 export async function openApi(): Promise<TestApi> {
   const database = await openTestDatabase(inject('postgresUrl'));
   const signals: Signal[] = [];
@@ -88,7 +88,7 @@ export async function createAgent(api: TestApi, overrides: Record<string, unknow
   return body.id;
 }
 
-/** Rows of each table that a create might leave behind. */
+/** Counts the rows of each table that a create writes. */
 export async function countRows(api: TestApi): Promise<Record<string, number>> {
   const counts: Record<string, number> = {};
   for (const table of [

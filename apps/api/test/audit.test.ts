@@ -11,7 +11,7 @@ beforeAll(async () => {
 });
 afterAll(() => database.close());
 
-test('who asks while an audit is under way gets its answer, and no other one is begun for it', async () => {
+test('concurrent audit requests share the running audit', async () => {
   const auditPool = createPool({ url: database.url, max: 1 });
   let begun = 0;
   auditPool.on('acquire', () => begun++);

@@ -16,8 +16,8 @@ const tool = (name: string, property = 'text') => ({
 });
 const result = (schema: object) => ({ type: 'json_schema', json_schema: { schema } });
 
-describe('the schemas that requests bring along', () => {
-  test('are compiled once where they are equal, however many requests have them', async () => {
+describe('schemas of requests', () => {
+  test('are compiled once per distinct schema', async () => {
     const compiled = { tool: 0, result: 0 };
     const request = {
       agent_id: `agent-${UNKNOWN_UUID}`,
@@ -39,13 +39,13 @@ describe('the schemas that requests bring along', () => {
     expect(compiled).toEqual({ tool: 2, result: 1 });
   });
 
-  test('are not compiled while a body is looked at, so that other requests are not held up', () => {
+  test('are not compiled during validation, so other requests are not delayed', () => {
     const unusable = { name: 'ask', parameters: { type: 'array' } };
     const requests = [{ agent_id: `agent-${UNKNOWN_UUID}`, input: 'Go.', client_tools: [unusable] }];
     expect(batchInput.safeParse({ requests }).success).toBe(true);
   });
 
-  test('are named wherever they cannot be used', async () => {
+  test('are named in every place if they are unusable', async () => {
     const agent_id = await createAgent(api);
     const wrong = { name: 'ask', parameters: { type: 'array' } };
     const requests = [
@@ -61,7 +61,7 @@ describe('the schemas that requests bring along', () => {
     ]);
   });
 
-  test('of a template are checked as well', async () => {
+  test('are checked in templates too', async () => {
     const agent_id = await createAgent(api);
     const template = { agent_id, input: '{{ x }}', response_format: result({ type: 'x' }) };
     const inputs = [{ custom_id: 'a', variables: { x: 'y' } }];
@@ -72,7 +72,7 @@ describe('the schemas that requests bring along', () => {
     ]);
   });
 
-  test('may be a thousand different ones: the next is refused, and says what to do', async () => {
+  test('are limited to a thousand distinct schemas; the error names the next step', async () => {
     const agent_id = await createAgent(api);
     const before = await countRows(api);
     const requests = Array.from({ length: 1_001 }, (_, index) => ({
@@ -90,7 +90,7 @@ describe('the schemas that requests bring along', () => {
     expect((await api.call('POST', '/v1/batches', { requests: requests.slice(1) })).status).toBe(200);
   });
 
-  test('may come to two million characters together: the first beyond that is refused before it is compiled', async () => {
+  test('are limited to two million characters in total, and refused before compilation', async () => {
     let compiled = 0;
     const count = () => {
       compiled++;

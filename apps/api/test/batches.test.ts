@@ -77,7 +77,7 @@ describe('submitting', () => {
     expect((await api.call('GET', `/v1/batches/${body.id}/`)).body).toEqual(body);
   });
 
-  test('takes messages with roles, parts, names and otids, and Letta fields that mean nothing here', async () => {
+  test('accepts messages with roles, parts, names and otids, and ignored Letta fields', async () => {
     const agent_id = await createAgent(api);
     const image = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'AAAA' } };
     const detailed = { ...image, source: { ...image.source, detail: 'high' } };
@@ -123,7 +123,7 @@ describe('submitting', () => {
     ]);
   });
 
-  test('makes text well-formed: the provider refuses everything that is sent beside half a surrogate pair', async () => {
+  test('makes text well-formed, because the provider refuses requests with a lone surrogate', async () => {
     const agent_id = await createAgent(api);
     const image = { type: 'image', source: { type: 'url', url: 'https://example.com/\ud83d.png' } };
     const data = { type: 'image', source: { type: 'base64', media_type: 'image/\ud83d', data: '\ude00' } };
@@ -142,14 +142,14 @@ describe('submitting', () => {
     ]);
   });
 
-  test('gives a run ten steps unless told otherwise', async () => {
+  test('gives a run ten steps by default', async () => {
     const agent_id = await createAgent(api);
     const { body } = await submit([{ agent_id, input: 'Go.' }]);
     const runs = await api.call('GET', `/v1/runs/?batch_id=${body.id}`);
     expect(runs.body[0].limits.max_steps).toBe(10);
   });
 
-  test('answers the metadata that the caller gave, under any names, and nothing else', async () => {
+  test("answers the caller's metadata unchanged, under any names", async () => {
     const agent_id = await createAgent(api);
     const metadata = { night: 7, constructor: 'x', state: 'mine', total: { of: [1, null] } };
     const { body } = await submit([{ agent_id, input: 'Go.' }], { metadata });
@@ -158,7 +158,7 @@ describe('submitting', () => {
     expect((await submit([{ agent_id, input: 'Go.' }], { metadata: {} })).body.metadata).toEqual({});
   });
 
-  test('lets the same agent come several times: its runs take turns, an isolated one does not wait', async () => {
+  test('takes several requests of an agent: its runs take turns, an isolated run does not wait', async () => {
     const agent_id = await createAgent(api);
     const { body } = await submit([
       { agent_id, input: 'one' },
@@ -172,7 +172,7 @@ describe('submitting', () => {
   });
 });
 
-test('a run has the earlier of its own deadline and that of its batch', async () => {
+test('gives a run the earlier deadline of itself and its batch', async () => {
   const agent_id = await createAgent(api);
   const requests = [null, '2999-11-21T07:00:00+02:00', '2999-11-22T00:00:00Z'].map((deadline) => ({
     agent_id,
@@ -189,7 +189,7 @@ test('a run has the earlier of its own deadline and that of its batch', async ()
   ]);
 });
 
-test('deadlines that have passed are named with the time of the database, a hundred of them, also to an estimate', async () => {
+test("lists up to a hundred past deadlines with the database's time, also in estimates", async () => {
   const request = { agent_id: await createAgent(api), input: 'Hi.', deadline: '2025-11-21T06:00:00Z' };
   const batch = { requests: Array(200).fill(request), deadline: '2025-11-21T06:00:00Z' };
   for (const path of ['/v1/batches', '/v1/batches/estimate']) {
@@ -202,7 +202,7 @@ test('deadlines that have passed are named with the time of the database, a hund
   }
 });
 
-describe('a batch that cannot be accepted stores nothing', () => {
+describe('an invalid batch stores nothing', () => {
   let agent_id = '';
   beforeAll(async () => {
     agent_id = await createAgent(api);
@@ -212,7 +212,7 @@ describe('a batch that cannot be accepted stores nothing', () => {
   test.each<[string, (good: object) => unknown, number, string]>([
     ['an empty list', () => ({ requests: [] }), 400, '/requests'],
     ['no list', () => ({}), 422, '/requests'],
-    ['something else than a list', () => ({ requests: 'x' }), 422, '/requests'],
+    ['a value that is not a list', () => ({ requests: 'x' }), 422, '/requests'],
     [
       'a malformed agent id',
       (good) => ({ requests: [good, { ...good, agent_id: 'agent-1' }] }),
@@ -220,7 +220,7 @@ describe('a batch that cannot be accepted stores nothing', () => {
       '/requests/1/agent_id',
     ],
     [
-      'an unknown agent (B27, B54)',
+      'an unknown agent',
       (good) => ({ requests: [good, { ...good, agent_id: `agent-${UNKNOWN_UUID}` }] }),
       404,
       '/requests/1/agent_id',
@@ -240,7 +240,7 @@ describe('a batch that cannot be accepted stores nothing', () => {
     ],
     ['empty text', () => ({ requests: [{ agent_id, input: ' ' }] }), 422, '/requests/0/input'],
     [
-      'a result of a tool (B113)',
+      'a tool result',
       () => ({ requests: [{ agent_id, messages: [{ role: 'tool', content: 'x' }] }] }),
       422,
       '/requests/0/messages/0/role',
@@ -252,7 +252,7 @@ describe('a batch that cannot be accepted stores nothing', () => {
       '/requests/0/messages/0/content/0/type',
     ],
     [
-      'an input that ends with an answer',
+      'an input that ends with an assistant message',
       () => ({
         requests: [
           {
@@ -268,7 +268,7 @@ describe('a batch that cannot be accepted stores nothing', () => {
       '/requests/0/messages/1/role',
     ],
     [
-      'an approval (B113)',
+      'an approval',
       () => ({ requests: [{ agent_id, messages: [{ type: 'approval', role: 'user', content: 'x' }] }] }),
       422,
       '/requests/0/messages/0/type',
@@ -290,7 +290,7 @@ describe('a batch that cannot be accepted stores nothing', () => {
       '/requests/0/messages/0/nme',
     ],
     [
-      'a field of a content part that is not known',
+      'an unknown field of a content part',
       (good) => ({ requests: [{ ...good, input: [{ type: 'text', text: 'x', cache_control: {} }] }] }),
       422,
       '/requests/0/input/0/cache_control',
@@ -302,20 +302,20 @@ describe('a batch that cannot be accepted stores nothing', () => {
       '/requests/0/client_tools/0/name',
     ],
     [
-      'a client tool whose schema the provider refuses',
+      'a client tool with a schema that the provider refuses',
       (good) => ({ requests: [{ ...good, client_tools: [{ name: 'ask', parameters: { type: 'array' } }] }] }),
       422,
       '/requests/0/client_tools/0/parameters',
     ],
-    ['a deadline that is no time', (good) => ({ requests: [good], deadline: 'soon' }), 422, '/deadline'],
+    ['a deadline that is not a time', (good) => ({ requests: [good], deadline: 'soon' }), 422, '/deadline'],
     [
-      'a deadline of a request without its zone',
+      'a deadline of a request without a time zone',
       (good) => ({ requests: [{ ...good, deadline: '2999-11-21T06:00:00' }] }),
       422,
       '/requests/0/deadline',
     ],
     [
-      'a deadline in a zone that there is not',
+      'a deadline with an invalid time zone',
       (good) => ({ requests: [good], deadline: '2999-11-21T06:00:00+16:00' }),
       422,
       '/deadline',
@@ -327,25 +327,25 @@ describe('a batch that cannot be accepted stores nothing', () => {
       '/requests/0/deadline',
     ],
     [
-      'very many parts of which none is right',
+      'very many parts, all wrong',
       () => ({ requests: [{ agent_id, input: Array(10_000).fill({ type: 'video' }) }] }),
       422,
       '/requests/0/input/0/type',
     ],
     [
-      'more parts than a message may have',
+      'too many parts in a message',
       () => ({ requests: [{ agent_id, input: Array(200_000).fill({ type: 'video' }) }] }),
       422,
       '/requests/0/input',
     ],
     [
-      'a response format that is none of ours',
+      'an unknown response format',
       (good) => ({ requests: [{ ...good, response_format: { type: 'grammar' } }] }),
       422,
       '/requests/0/response_format/type',
     ],
     [
-      'a response format whose schema is not usable',
+      'an unusable response format schema',
       (good) => ({
         requests: [
           { ...good, response_format: { type: 'json_schema', json_schema: { schema: { type: 'x' } } } },
@@ -355,19 +355,19 @@ describe('a batch that cannot be accepted stores nothing', () => {
       '/requests/0/response_format/json_schema/schema',
     ],
     [
-      'a custom_id of nothing that is stored',
+      'a custom_id without storable characters',
       (good) => ({ requests: [{ ...good, custom_id: '\0' }] }),
       422,
       '/requests/0/custom_id',
     ],
     [
-      'a text of nothing that is stored',
+      'a text without storable characters',
       (good) => ({ requests: [{ ...good, input: ' \0 ' }] }),
       422,
       '/requests/0/input',
     ],
     [
-      'one custom_id twice',
+      'a repeated custom_id',
       (good) => ({
         requests: [
           { ...good, custom_id: 'a' },
@@ -378,7 +378,7 @@ describe('a batch that cannot be accepted stores nothing', () => {
       '/requests/1/custom_id',
     ],
     [
-      'a callback that is no URL (B40)',
+      'a callback that is not a URL',
       (good) => ({ requests: [good], callback_url: 'x' }),
       422,
       '/callback_url',
@@ -418,7 +418,7 @@ describe('a batch that cannot be accepted stores nothing', () => {
     expect(await countRows(api)).toEqual(before);
   });
 
-  test('a client tool of the name of another tool, also to an estimate', async () => {
+  test('a client tool with the name of another tool, also in estimates', async () => {
     const requests = [ok(), { ...ok(), client_tools: [{ name: 'memory_insert' }] }];
     const message =
       "has a duplicate tool 'memory_insert': the agent, or the request itself, has a tool of that name.";
@@ -428,7 +428,7 @@ describe('a batch that cannot be accepted stores nothing', () => {
     }
   });
 
-  test('an agent that lost the tool of a rule, which is named where it stands, also to an estimate', async () => {
+  test('an agent that lost the tool of a rule, named at its place, also in estimates', async () => {
     const loose = await createAgent(api, {
       tool_rules: [
         { type: 'exit_loop', tool_name: 'memory_insert' },
@@ -455,7 +455,7 @@ describe('a batch that cannot be accepted stores nothing', () => {
 });
 
 describe('a large batch', () => {
-  test('B18, B35: of 5,000 requests is one transaction of a bounded number of statements', async () => {
+  test('of 5,000 requests takes one transaction and a bounded number of statements', async () => {
     const statements: string[] = [];
     const counted: Database = new Kysely<DB>({
       dialect: new PostgresDialect({ pool: api.database.pool }),
@@ -502,12 +502,12 @@ describe('a large batch', () => {
       payload: '{}',
     });
     expect(answer.statusCode).toBe(413);
-    expect(answer.json().detail).toMatch(/^The body is larger than the 256 MiB that this route takes\. /);
+    expect(answer.json().detail).toMatch(/^The body is larger than the 256 MiB that this route accepts\. /);
   });
 });
 
 describe('reading', () => {
-  test('ids: malformed is 400, unknown 404', async () => {
+  test('answers 400 for malformed ids and 404 for unknown ids', async () => {
     for (const path of ['', '/messages']) {
       expect((await api.call('GET', `/v1/messages/batches/job-1${path}`)).status).toBe(400);
       expect((await api.call('GET', `/v1/messages/batches/job-${UNKNOWN_UUID}${path}`)).status).toBe(404);
@@ -516,7 +516,7 @@ describe('reading', () => {
     expect((await api.call('PATCH', `/v1/messages/batches/job-${UNKNOWN_UUID}/cancel`)).status).toBe(404);
   });
 
-  test('B43: counts, tokens and cost are the sums of the tally', async () => {
+  test('answers counts, tokens and cost as sums of the tally', async () => {
     const agent_id = await createAgent(api);
     const alone = { agent_id, input: 'Go.', conversation: 'isolated' };
     const { body } = await submit([alone, alone, alone]);
@@ -555,7 +555,7 @@ describe('reading', () => {
     });
   });
 
-  test('B39, B42: lists all batches, newest first, whole both ways', async () => {
+  test('lists all batches, newest first, in both directions without loss', async () => {
     const fresh = await openApi();
     const agent_id = await createAgent(fresh);
     const ids: string[] = [];
@@ -563,14 +563,14 @@ describe('reading', () => {
       const { body } = await fresh.call('POST', '/v1/batches', { requests: [{ agent_id, input: `${i}` }] });
       ids.push(body.id);
     }
-    // Whatever has become of them.
+    // In every final state.
     for (const [index, state] of ['completed', 'failed', 'cancelled'].entries()) {
       await fresh.database.pool.query(
         'update batch set state = $1, completed_at = app_now(), cancel_requested_at = app_now() where id = $2',
         [state, ids[index]!.slice(4)],
       );
     }
-    // Ties: the order must still be total.
+    // Equal times: the order must still be total.
     await fresh.database.pool.query(`update batch set created_at = date_trunc('hour', created_at)`);
     const expected = ids.toSorted().reverse();
     const forwards: string[] = [];
@@ -606,7 +606,7 @@ describe('reading', () => {
 });
 
 describe('the messages of a batch', () => {
-  test('B42: come by request, page whole both ways, and filter by agent', async () => {
+  test('come by request, page both ways without loss, and filter by agent', async () => {
     const agents = [await createAgent(api), await createAgent(api), await createAgent(api)];
     const { body } = await submit(
       agents.map((agent_id, index) => ({
@@ -643,7 +643,7 @@ describe('the messages of a batch', () => {
     const older = await api.call('GET', `${path}?limit=2&cursor=${last}&sort_descending=false`);
     const [, prev = ''] = /, <([^>]+)>; rel="prev"$/.exec(older.headers.link!) ?? [];
     expect(textsOf(await api.call('GET', prev))).toEqual(['0a']);
-    // A message of elsewhere is no place in this list.
+    // A message of another conversation is no cursor in this list.
     const foreign = toWireId('message', messageUuid('01890000-0000-7000-8000-000000000000', 5));
     expect(textsOf(await api.call('GET', `${path}?order=asc&limit=1&after=${foreign}`))).toEqual(['0a']);
   });
@@ -660,7 +660,7 @@ describe('the messages of a batch', () => {
 });
 
 describe('cancelling', () => {
-  test('shows at once, and wakes the worker that does the rest', async () => {
+  test('shows at once, and wakes the worker that completes it', async () => {
     const agent_id = await createAgent(api);
     const { body } = await submit([{ agent_id, input: 'Go.' }]);
     api.signals.length = 0;
@@ -688,7 +688,7 @@ describe('cancelling', () => {
     ['completed', 'completed'],
     ['failed', 'failed'],
     ['cancelled', 'cancelled'],
-  ])('B37: a %s batch changes nothing and is no error', async (state, status) => {
+  ])('changes nothing in a %s batch, without an error', async (state, status) => {
     const agent_id = await createAgent(api);
     const { body } = await submit([{ agent_id, input: 'Go.' }]);
     await api.database.pool.query(

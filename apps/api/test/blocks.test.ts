@@ -48,7 +48,7 @@ describe('a block', () => {
     expect((await api.call('DELETE', `/v1/blocks/${block.id}`)).status).toBe(404);
   });
 
-  test('refuses a field that is not known by its name, and changes nothing', async () => {
+  test('names an unknown field and changes nothing', async () => {
     const misspelt = await api.call('POST', '/v1/blocks/', {
       label: 'a',
       value: 'b',
@@ -66,7 +66,7 @@ describe('a block', () => {
     expect((await api.call('GET', path)).body).toEqual(before);
   });
 
-  test("takes the fields that Letta's clients may send and that mean nothing here", async () => {
+  test("ignores fields of Letta's clients that have no meaning here", async () => {
     const ofLetta = {
       base_template_id: null,
       deployment_id: null,
@@ -83,7 +83,7 @@ describe('a block', () => {
     await createAgent(api, { memory_blocks: [{ label: 'a', value: 'b', ...ofLetta }] });
   });
 
-  test('is changed and made with all that was answered of it', async () => {
+  test('accepts a whole answer in a create or change', async () => {
     const block = await create({ label: 'a', value: 'b', tags: ['t'] });
     const { body } = await api.call('PATCH', `/v1/blocks/${block.id}`, { ...block, value: 'c' });
     expect(body).toEqual({ ...block, value: 'c', revision: 2 });
@@ -97,7 +97,7 @@ describe('a block', () => {
   });
 
   test.each(['constructor', 'toString', 'valueOf', '__proto__', 'hasOwnProperty'])(
-    'may be labelled %s, which JavaScript knows of every object',
+    'may have the label %s, a property of every JavaScript object',
     async (label) => {
       const block = await create({ label, value: 'x' });
       expect(block).toMatchObject({ label, description: null });
@@ -107,7 +107,7 @@ describe('a block', () => {
     },
   );
 
-  test('is labelled as it is stored', async () => {
+  test('has the stored form of its label', async () => {
     const agent = await createAgent(api, { memory_blocks: [{ label: ' a\0b ', value: '' }], tags: ['t\0'] });
     const { body } = await api.call('GET', `/v1/agents/${agent}`);
     expect([body.blocks[0].label, body.tags]).toEqual(['ab', ['t']]);
@@ -125,16 +125,16 @@ describe('a block', () => {
   test.each<[string, object, string]>([
     ['no label', { value: 'x' }, '/label'],
     ['an empty label', { label: ' ', value: 'x' }, '/label'],
-    ['a label of nothing that is stored', { label: ' \0 ', value: 'x' }, '/label'],
-    ['a tag of nothing that is stored', { label: 'a', value: '', tags: ['\0'] }, '/tags/0'],
+    ['a label without storable characters', { label: ' \0 ', value: 'x' }, '/label'],
+    ['a tag without storable characters', { label: 'a', value: '', tags: ['\0'] }, '/tags/0'],
     ['a value over its limit', { label: 'a', value: 'abcd', limit: 3 }, '/value'],
-    ['a limit of nothing', { label: 'a', value: '', limit: 0 }, '/limit'],
+    ['a limit of zero', { label: 'a', value: '', limit: 0 }, '/limit'],
   ])('with %s is 422', async (_name, body, path) => {
     const answer = await api.call('POST', '/v1/blocks/', body);
     expect([answer.status, answer.body.errors[0].path]).toEqual([422, path]);
   });
 
-  test('has a conflict policy, which is changed without a revision', async () => {
+  test('has a conflict policy, which changes without a revision', async () => {
     const { id } = await create({ label: 'board', value: 'x', conflict_policy: 'reject' });
     const changed = await api.call('PATCH', `/v1/blocks/${id}`, { conflict_policy: 'last_write' });
     expect(changed.body).toMatchObject({ conflict_policy: 'last_write', revision: 1 });
@@ -160,7 +160,7 @@ describe('a block', () => {
 });
 
 describe('writing a block', () => {
-  test('makes a revision of every write that a request could show, and none of others', async () => {
+  test('makes a revision only for writes that a request could show', async () => {
     const { id } = await create({ label: 'r', value: '1' });
     const revision = async (change: object) =>
       (await api.call('PATCH', `/v1/blocks/${id}`, change)).body.revision;
@@ -184,7 +184,7 @@ describe('writing a block', () => {
     ]);
   });
 
-  test('by many at once loses no field: each change is worked out from what it replaces', async () => {
+  test('concurrently keeps all fields: each change starts from the present state', async () => {
     const { id } = await create({ label: 'c', value: '0', description: '0' });
     await Promise.all([
       ...[1, 2, 3].map((n) => api.call('PATCH', `/v1/blocks/${id}`, { value: `v${n}` })),
@@ -194,18 +194,18 @@ describe('writing a block', () => {
     expect(body).toMatchObject({ revision: 5, description: 'mine', value: expect.stringMatching(/^v\d$/) });
   });
 
-  test('by twenty at once is taken from each of them', async () => {
+  test('twenty times concurrently applies every write', async () => {
     const { id } = await create({ label: 'c', value: '0' });
     const answers = await Promise.all(
       Array.from({ length: 20 }, (_, n) => api.call('PATCH', `/v1/blocks/${id}`, { value: `v${n}` })),
     );
     expect(answers.map(({ status }) => status)).toEqual(Array.from({ length: 20 }, () => 200));
-    // Each is answered with what it has written, not with what came after.
+    // Each answer holds its own write, not a later write.
     expect(answers.map(({ body }) => body.value)).toEqual(Array.from({ length: 20 }, (_, n) => `v${n}`));
     expect((await api.call('GET', `/v1/blocks/${id}`)).body.revision).toBe(21);
   });
 
-  test('of fields that make no revision loses none of them', async () => {
+  test('concurrently keeps fields that make no revision', async () => {
     const { id } = await create({ label: 'c', value: '0' });
     await Promise.all([
       api.call('PATCH', `/v1/blocks/${id}`, { tags: ['t'] }),
@@ -226,11 +226,11 @@ describe('writing a block', () => {
   test.each([
     ['its value', { value: 'y' }],
     ['its tags', { tags: ['t'] }],
-  ])('of %s while it is renamed keeps the new label', async (_name, change) => {
+  ])('of %s during a rename keeps the new label', async (_name, change) => {
     const { id } = await create({ label: 'old', value: 'x' });
     const client = await api.database.pool.connect();
     try {
-      // Stands for a run that renames it.
+      // Stands for a run that renames the block.
       await client.query('begin');
       await client.query(`update block set label = 'new' where id = $1`, [id.slice(6)]);
       const changed = api.call('PATCH', `/v1/blocks/${id}`, change);
@@ -242,7 +242,7 @@ describe('writing a block', () => {
     }
   });
 
-  test('while it is deleted is 404', async () => {
+  test('during its deletion is 404', async () => {
     const { id } = await create({ label: 'c', value: 'x' });
     const client = await api.database.pool.connect();
     try {
@@ -260,7 +260,7 @@ describe('writing a block', () => {
   test.each([
     ['renamed', `update block set label = 'other' where id = $1`],
     ['let go', `delete from agent_block where block_id = $1`],
-  ])('under the label of an agent is 404 when it is %s meanwhile', async (_case, change) => {
+  ])("under an agent's label is 404 if the block is %s meanwhile", async (_case, change) => {
     const agent = await createAgent(api, { memory_blocks: [{ label: 'mine', value: 'kept' }] });
     const path = `/v1/agents/${agent}/core-memory/blocks/mine`;
     const { id } = (await api.call('GET', path)).body;
@@ -279,7 +279,7 @@ describe('writing a block', () => {
     }
   });
 
-  test('on a revision that has been overtaken is 409, which clients do not retry', async () => {
+  test('on an outdated revision is 409, which clients do not retry', async () => {
     const { id } = await create({ label: 'c', value: '0' });
     expect((await api.call('PATCH', `/v1/blocks/${id}`, { value: '1', expected_revision: 1 })).status).toBe(
       200,
@@ -289,17 +289,17 @@ describe('writing a block', () => {
     expect((await api.call('GET', `/v1/blocks/${id}`)).body.value).toBe('1');
   });
 
-  test('over the limit is 422, also when the limit shrinks', async () => {
+  test('over the limit is 422, also if the limit shrinks', async () => {
     const { id } = await create({ label: 'c', value: 'abc', limit: 5 });
     expect((await api.call('PATCH', `/v1/blocks/${id}`, { value: 'abcdef' })).status).toBe(422);
     const shrunk = await api.call('PATCH', `/v1/blocks/${id}`, { limit: 2 });
     expect([shrunk.status, shrunk.body.errors]).toEqual([
       422,
-      [{ path: '/limit', message: 'must be at least 3: the value of the block has so many characters' }],
+      [{ path: '/limit', message: "must be at least 3, the number of characters of the block's value" }],
     ]);
   });
 
-  test('a new label follows to every agent that holds it; one that an agent has already is 409', async () => {
+  test('with a new label renames it in every agent; a label in use is 409', async () => {
     const { id } = await create({ label: 'old', value: 'x' });
     const agent = await createAgent(api, { block_ids: [id] });
     expect((await api.call('PATCH', `/v1/blocks/${id}`, { label: 'new' })).body).toMatchObject({
@@ -314,14 +314,14 @@ describe('writing a block', () => {
     expect(JSON.stringify(taken.body)).not.toMatch(/agent_block|constraint|key/);
   });
 
-  test('an unknown block is 404, a malformed id 422', async () => {
+  test('answers 404 for an unknown block and 422 for a malformed id', async () => {
     expect((await api.call('PATCH', `/v1/blocks/block-${UNKNOWN_UUID}`, { value: 'x' })).status).toBe(404);
     expect((await api.call('PATCH', '/v1/blocks/block-1', { value: 'x' })).status).toBe(422);
   });
 });
 
 describe('listing blocks', () => {
-  test('oldest first, by label and by what they hold, and page over deleted ones', async () => {
+  test('sorts oldest first, filters by label and content, and pages over deleted blocks', async () => {
     const fresh = await openApi();
     const made: { id: string }[] = [];
     for (const label of ['one', 'two', 'three']) {
@@ -335,7 +335,7 @@ describe('listing blocks', () => {
     expect(await labels('order=desc&limit=2')).toEqual(['three', 'two']);
     expect(await labels('label=two')).toEqual(['two']);
     expect(await labels('label_search=T')).toEqual(['two', 'three']);
-    // Templates are listed where they are asked for, and alone.
+    // Templates are listed only on request, and alone.
     expect(await labels('label=template')).toEqual([]);
     expect(await labels('label=template&templates_only=true')).toEqual(['template']);
     expect(await labels('value_search=of+t')).toEqual(['two', 'three']);
@@ -359,7 +359,7 @@ describe('listing blocks', () => {
   });
 });
 
-test('a page of large rows is cut for its size, and says that more follows', async () => {
+test('cuts a page of large rows and links to the next page', async () => {
   const other = await openApi();
   await createAgent(other, {
     memory_blocks: ['a', 'b', 'c'].map((label) => ({ label, value: '', limit: 20_000_000 })),
@@ -373,7 +373,7 @@ test('a page of large rows is cut for its size, and says that more follows', asy
   await other.close();
 });
 
-test('descriptions and metadata take their room on a page too', async () => {
+test('counts descriptions and metadata for the page size', async () => {
   const other = await openApi();
   const id = await createAgent(other, { memory_blocks: [{ label: 'a', value: '' }] });
   const block = (await other.call('GET', `/v1/agents/${id}/core-memory/blocks/a`)).body;

@@ -30,7 +30,7 @@ afterAll(async () => {
 
 const bodyOf = (bytes: number): string => JSON.stringify({ label: 'a', value: 'x'.repeat(bytes) });
 
-/** A request whose body is on its way: `end` sends the rest. */
+/** Starts a request with an incomplete body; `end` sends the rest. */
 function begin(head: string, rest: string, headers: Record<string, string>) {
   const payload = new PassThrough();
   payload.write(head);
@@ -53,10 +53,10 @@ const post = (bytes: number, key = API_KEY) =>
 
 const chunk = (bytes: number): string => `${bytes.toString(16)}\r\n${'x'.repeat(bytes)}\r\n`;
 
-/** How a body says where it ends that does not say how long it is. */
+/** Framing of a body without a length. */
 const CHUNKED = 'Transfer-Encoding: chunked';
 
-/** A connection with a request whose body is on its way, its length unknown unless the framing says otherwise. */
+/** Opens a connection and starts a request with an incomplete body of unknown length, unless the framing gives it. */
 async function beginBody(
   method: string,
   type: string,
@@ -81,7 +81,7 @@ async function beginBody(
   };
 }
 
-/** Errors during the work that nobody handled: each would end the process of the API. */
+/** Returns unhandled errors during the work; each would end the API process. */
 async function uncaughtDuring(work: () => Promise<void>): Promise<readonly unknown[]> {
   const uncaught: unknown[] = [];
   const note = (error: unknown): void => void uncaught.push(error);
@@ -95,7 +95,7 @@ async function uncaughtDuring(work: () => Promise<void>): Promise<readonly unkno
   return uncaught;
 }
 
-test('shares of a budget come to no more than it has, but for one that is alone', () => {
+test('shares stay within the budget, except for a single share', () => {
   const open = createBudget(100);
   const [first, second, third] = [open(), open(), open()];
   expect(first.take(150)).toBe(true);
@@ -110,7 +110,7 @@ test('shares of a budget come to no more than it has, but for one that is alone'
   expect(second.take(1)).toBe(false);
 });
 
-test('a body for which others leave no room is 503 and may come again', async () => {
+test('a body beyond the budget is 503 and may be retried', async () => {
   const body = bodyOf(600);
   for (const headers of [{ 'content-length': String(body.length) }, { 'transfer-encoding': 'chunked' }]) {
     const slow = begin(body.slice(0, 600), body.slice(600), headers);
@@ -130,7 +130,7 @@ test('a body for which others leave no room is 503 and may come again', async ()
   }
 });
 
-test('a body of unknown length is refused where its room ends', async () => {
+test('a body of unknown length is refused at the end of the budget', async () => {
   const body = bodyOf(600);
   const first = begin(body.slice(0, 600), body.slice(600), { 'content-length': String(body.length) });
   const second = begin(body.slice(0, 300), body.slice(300), { 'transfer-encoding': 'chunked' });
@@ -140,11 +140,11 @@ test('a body of unknown length is refused where its room ends', async () => {
   expect((await first.answer).statusCode).toBe(200);
 });
 
-test('a body that is larger than the budget goes alone', async () => {
+test('a body larger than the budget runs alone', async () => {
   expect((await post(5_000)).statusCode).toBe(200);
 });
 
-test('a request whose body is empty finds room beside a body that is larger than the budget', async () => {
+test('a request with an empty body runs beside a body larger than the budget', async () => {
   const body = bodyOf(5_000);
   const slow = begin(body.slice(0, 600), body.slice(600), { 'content-length': String(body.length) });
   await expect.poll(async () => (await post(500)).statusCode).toBe(503);
@@ -157,7 +157,7 @@ test('a request whose body is empty finds room beside a body that is larger than
   expect((await slow.answer).statusCode).toBe(200);
 });
 
-test('what an aborted request had taken is given back', async () => {
+test('an aborted request returns its bytes', async () => {
   const upload = request(new URL('/v1/blocks', address), {
     method: 'POST',
     headers: {
@@ -176,7 +176,7 @@ test('what an aborted request had taken is given back', async () => {
   await expect.poll(async () => (await post(500)).statusCode).toBe(200);
 });
 
-test('what an aborted request had taken is kept while its handler still works with it', async () => {
+test('an aborted request keeps its bytes until its handler ends', async () => {
   await inTransaction(api.database.db, async (trx) => {
     await lockIdempotencyKey(trx, PROJECT_ID, 'key:again');
     const waiting = request(new URL('/v1/batches', address), {
@@ -213,7 +213,7 @@ test('what an aborted request had taken is kept while its handler still works wi
   await expect.poll(async () => (await post(500)).statusCode).toBe(200);
 });
 
-test('a body whose values take more memory than its text is 503 beside others, and goes alone', async () => {
+test('a body whose values exceed the budget is 503 beside others, and runs alone', async () => {
   const create = () =>
     app.inject({
       method: 'POST',
@@ -234,7 +234,7 @@ test('a body whose values take more memory than its text is 503 beside others, a
 });
 
 test.each(['/v1/batches', '/v1/batches/estimate'])(
-  'what a template comes to finds room beside other bodies, or is 503 and may come again: %s',
+  'rendered templates count for the budget, or are 503 and may be retried: %s',
   async (url) => {
     const agent_id = await createAgent(api);
     const fill = (times: number) => {
@@ -261,7 +261,7 @@ test.each(['/v1/batches', '/v1/batches/estimate'])(
   },
 );
 
-test('a template that comes to more than the budget goes alone, and gives back what it took', async () => {
+test('a rendered template larger than the budget runs alone and returns its bytes', async () => {
   const input = '{% for i in (1..1000) %}ab{% endfor %}';
   const answer = await app.inject({
     method: 'POST',
@@ -281,7 +281,7 @@ test('a template that comes to more than the budget goes alone, and gives back w
   expect((await slow.answer).statusCode).toBe(200);
 });
 
-test('strangers take nothing, whatever they ask for: they are answered before their bodies come', async () => {
+test('requests without a key take no bytes and are answered before their bodies', async () => {
   for (const [method, path, status] of [
     ['POST', '/v1/nothing', 404],
     ['PUT', '/v1/blocks', 405],
@@ -308,7 +308,7 @@ test.each([
   ['POST', 'text/plain', 415, 10],
   ['POST', 'text/plain', 415, 200_000],
 ])(
-  'what still comes of a body that is answered unread is passed over, and the next request served: %s of %s, %i, %i bytes',
+  'the rest of an unread body is discarded and the next request served: %s of %s, %i, %i bytes',
   async (method, type, status, bytes) => {
     const uncaught = await uncaughtDuring(async () => {
       const { socket, statuses } = await beginBody(method, type);
@@ -328,7 +328,7 @@ test.each([
   ['of known length', 200_000],
   ['of unknown length', 200_000],
 ])(
-  'what still comes of a batch of another type is passed over, and the next request served: %s, %i bytes',
+  'the rest of a batch with a wrong type is discarded and the next request served: %s, %i bytes',
   async (length, bytes) => {
     const isKnown = length === 'of known length';
     const half = isKnown ? 'x'.repeat(bytes) : chunk(bytes);
@@ -352,21 +352,18 @@ test.each([
   ['GET', 'application/json'],
   ['POST', 'text/plain'],
   ['POST', 'application/json'],
-])(
-  'a client that goes in the middle of a body ends no more than its request: %s of %s',
-  async (method, type) => {
-    const uncaught = await uncaughtDuring(async () => {
-      const { socket, closed } = await beginBody(method, type);
-      socket.write(chunk(10));
-      socket.destroy();
-      await closed;
-    });
-    expect(uncaught).toEqual([]);
-  },
-);
+])('a client that disconnects during a body ends only its request: %s of %s', async (method, type) => {
+  const uncaught = await uncaughtDuring(async () => {
+    const { socket, closed } = await beginBody(method, type);
+    socket.write(chunk(10));
+    socket.destroy();
+    await closed;
+  });
+  expect(uncaught).toEqual([]);
+});
 
 test.each(['text/plain', 'application/json'])(
-  'a client that goes in the middle of a batch ends no more than its request: %s',
+  'a client that disconnects during a batch ends only its request: %s',
   async (type) => {
     const uncaught = await uncaughtDuring(async () => {
       const { socket, closed } = await beginBody('POST', type, {
@@ -381,7 +378,7 @@ test.each(['text/plain', 'application/json'])(
   },
 );
 
-test('a body that is answered unread ends no more than its request where it has no room either', async () => {
+test('an unread body beyond the budget ends only its request', async () => {
   const body = bodyOf(900);
   const slow = begin(body.slice(0, 600), body.slice(600), { 'content-length': String(body.length) });
   await expect.poll(async () => (await post(500)).statusCode).toBe(503);
@@ -395,7 +392,7 @@ test('a body that is answered unread ends no more than its request where it has 
   expect((await slow.answer).statusCode).toBe(200);
 });
 
-test('a body of unknown length that is longer than its route allows ends no more than its connection', async () => {
+test("a body of unknown length above its route's limit ends only its connection", async () => {
   const uncaught = await uncaughtDuring(async () => {
     const { socket, answer, closed } = await beginBody('POST', 'application/json');
     socket.write(chunk(BODY_LIMIT_BYTES + 1));

@@ -25,20 +25,20 @@ describe('compaction settings', () => {
       { mode: 'static_message_buffer', model, message_buffer_limit: 10, message_buffer_min: 4 },
     ],
     [
-      'a static buffer of its own size',
+      'a static buffer with its own size',
       { mode: 'static_message_buffer', message_buffer_limit: 3 },
       { mode: 'static_message_buffer', model, message_buffer_limit: 3, message_buffer_min: 2 },
     ],
     ['no compaction', { mode: 'none' }, { mode: 'none', model }],
-  ])('%s: they are answered as they hold', async (_name, given, held) => {
+  ])('%s: the effective settings are answered', async (_name, given, held) => {
     const id = await createAgent(api, { compaction_settings: given });
     expect(await settingsOf(id)).toEqual(held);
-    // What was answered may be sent back.
+    // A whole answer may be sent back.
     const again = await api.call('PATCH', `/v1/agents/${id}`, { compaction_settings: held });
     expect([again.status, again.body.compaction_settings]).toEqual([200, held]);
   });
 
-  test('are changed by an update, and left alone by one that does not name them', async () => {
+  test('are changed by an update that names them, and kept otherwise', async () => {
     const id = await createAgent(api, { compaction_settings: { mode: 'none' } });
     await api.call('PATCH', `/v1/agents/${id}`, { name: 'other', compaction_settings: null });
     expect(await settingsOf(id)).toEqual({ mode: 'none', model });
@@ -46,7 +46,7 @@ describe('compaction settings', () => {
     expect(await settingsOf(id)).toEqual({ mode: 'sliding_window', model, sliding_window_percentage: 0.3 });
   });
 
-  test('of an update are for the mode that the agent has, and leave alone what they do not name', async () => {
+  test("of an update apply to the agent's present mode and keep the other settings", async () => {
     const given = { mode: 'static_message_buffer', message_buffer_limit: 20, message_buffer_min: 7 };
     const path = `/v1/agents/${await createAgent(api, { compaction_settings: given })}`;
     const after = async (compaction_settings: object): Promise<unknown> =>
@@ -75,16 +75,16 @@ describe('compaction settings', () => {
   });
 
   test.each([
-    ['as it is by itself', {}, 4, 3],
-    ['that followed from the limit', { message_buffer_limit: 3 }, 2, 1],
-  ])('give way with a lower limit in a minimum %s, which nobody gave', async (_name, given, limit, min) => {
+    ['default minimum', {}, 4, 3],
+    ['minimum that followed from the limit', { message_buffer_limit: 3 }, 2, 1],
+  ])('are lowered by a limit below a %s, which the caller did not give', async (_name, given, limit, min) => {
     const compaction_settings = { mode: 'static_message_buffer', ...given };
     const path = `/v1/agents/${await createAgent(api, { compaction_settings })}`;
     const { body } = await api.call('PATCH', path, { compaction_settings: { message_buffer_limit: limit } });
     expect(body.compaction_settings).toMatchObject({ message_buffer_limit: limit, message_buffer_min: min });
   });
 
-  test('that are sent back with another model of the agent follow it; those of a third one are refused', async () => {
+  test('with another present model follow it; a third model is refused', async () => {
     const id = await createAgent(api, { compaction_settings: { mode: 'none' } });
     const compaction_settings = await settingsOf(id);
     const other = 'anthropic/claude-opus-4-5';
@@ -100,27 +100,27 @@ describe('compaction settings', () => {
 
   test.each<[string, object, string]>([
     ['an unknown mode', { mode: 'all' }, 'mode'],
-    ['a part that is none', { sliding_window_percentage: 1 }, 'sliding_window_percentage'],
+    ['an invalid share', { sliding_window_percentage: 1 }, 'sliding_window_percentage'],
     ['a buffer of one', { mode: 'static_message_buffer', message_buffer_limit: 1 }, 'message_buffer_limit'],
     [
-      'a buffer that keeps all',
+      'a buffer that keeps everything',
       { mode: 'static_message_buffer', message_buffer_limit: 5, message_buffer_min: 5 },
       'message_buffer_min',
     ],
     ['the size of a buffer without a buffer', { message_buffer_limit: 20 }, 'message_buffer_limit'],
     [
-      'what a buffer keeps under another mode',
+      'a buffer minimum in another mode',
       { mode: 'none', message_buffer_limit: null, message_buffer_min: 2 },
       'message_buffer_min',
     ],
     ['another model', { model: 'anthropic/claude-opus-5' }, 'model'],
-    ['a setting without a meaning here', { prompt: 'Be brief.' }, 'prompt'],
-  ])('%s is refused, and named', async (_name, compaction_settings, field) => {
+    ['a setting of Letta that is not supported', { prompt: 'Be brief.' }, 'prompt'],
+  ])('with %s are refused by name', async (_name, compaction_settings, field) => {
     const { status, body } = await api.call('POST', '/v1/agents', { model, compaction_settings });
     expect([status, body.errors[0]?.path]).toEqual([422, `/compaction_settings/${field}`]);
   });
 
-  test('are part of what a batch freezes', async () => {
+  test("are part of a batch's definition", async () => {
     const id = await createAgent(api, {
       context_window_limit: 50_000,
       compaction_settings: { mode: 'none' },

@@ -26,7 +26,7 @@ describe('the environment', () => {
     });
   });
 
-  test('takes the prices from the file that it is told', () => {
+  test('reads prices from the given file', () => {
     const PRICES_FILE = join(import.meta.dirname, '../../worker/test/config/prices.json');
     expect(readConfig({ DATABASE_URL, PRICES_FILE }).prices.version).toBe('2030-01-01');
     expect(() => readConfig({ DATABASE_URL, PRICES_FILE: '/nowhere' })).toThrow(
@@ -34,7 +34,7 @@ describe('the environment', () => {
     );
   });
 
-  test('says that the model is real once there is a key for it', () => {
+  test('selects the real model if it has a key', () => {
     expect(readConfig({ DATABASE_URL, ANTHROPIC_API_KEY: 'sk-x' }).model).toBe('anthropic');
   });
 
@@ -58,11 +58,11 @@ describe('the environment', () => {
     ],
     [{ DATABASE_URL, NIGHTSHIFT_APIKEY: 'x' }, /NIGHTSHIFT_APIKEY is not known/],
     [{ DATABASE_URL, NIGHTSHIFT_URL: 'http://x' }, /NIGHTSHIFT_URL is not known/],
-  ])('is refused by name when it is wrong: %o', (env, message) => {
+  ])('is refused by the name of a wrong variable: %o', (env, message) => {
     expect(() => readConfig(env)).toThrow(message);
   });
 
-  test('may hold what tests are told', () => {
+  test('may hold the variables of tests', () => {
     expect(readConfig({ DATABASE_URL, NIGHTSHIFT_USE_DOCKER: '1' }).databaseUrl).toBe(DATABASE_URL);
   });
 
@@ -78,7 +78,7 @@ describe('the kept key', () => {
   });
   afterEach(() => rm(directory, { recursive: true, force: true }));
 
-  test('is made once, however many start at once, and is its owner’s alone', async () => {
+  test('is created once by concurrent starts, readable by its owner only', async () => {
     const dataDir = join(directory, 'data');
     const kept = await Promise.all([1, 2, 3, 4].map(() => keepApiKey(dataDir)));
     expect(new Set(kept.map(({ key }) => key)).size).toBe(1);
@@ -88,7 +88,7 @@ describe('the kept key', () => {
     expect((await readFile(join(dataDir, 'api-key'), 'utf8')).trim()).toBe(kept[0]!.key);
   });
 
-  test('is found whole or not at all by another that starts at the same time', async () => {
+  test('is found whole or not at all by a concurrent start', async () => {
     for (let round = 0; round < 200; round++) {
       const dataDir = join(directory, `${round}`);
       const [one, other] = await Promise.all([keepApiKey(dataDir), keepApiKey(dataDir)]);
@@ -97,18 +97,20 @@ describe('the kept key', () => {
     }
   });
 
-  test('that is a link to nothing is an error that names it', async () => {
+  test('as a broken link is an error that names it', async () => {
     await symlink('nowhere', join(directory, 'api-key'));
-    await expect(keepApiKey(directory)).rejects.toThrow(`${join(directory, 'api-key')} is there`);
+    await expect(keepApiKey(directory)).rejects.toThrow(
+      `${join(directory, 'api-key')} exists but cannot be read`,
+    );
     expect(await readdir(directory)).toEqual(['api-key']);
   });
 
   test.each([
     ['empty', ''],
     ['too short', 'ns_short\n'],
-    ['in two words', 'ns_key_of_two words_and_more\n'],
+    ['with a blank', 'ns_key_of_two words_and_more\n'],
     ['not in ASCII', 'ns_schlüssel_des_nachtdienstes\n'],
-  ])('that is %s is an error that says what to do', async (_how, kept) => {
+  ])('that is %s is an error with the next step', async (_how, kept) => {
     await writeFile(join(directory, 'api-key'), kept);
     await expect(keepApiKey(directory)).rejects.toThrow(/delete it/);
   });

@@ -42,13 +42,13 @@ describe('what went wrong below', () => {
     ['57P01', 503, 'database_unreachable', 1],
     ['ECONNREFUSED', 503, 'database_unreachable', 1],
     ['42703', 500, 'internal', null],
-  ])('%s is answered %i, without its text', (code, status, name, retryAfterSeconds) => {
+  ])('%s is answered %i without its text', (code, status, name, retryAfterSeconds) => {
     const answer = answerOf(failure(code), bodyLimit);
     expect(answer).toMatchObject({ status, code: name, retryAfterSeconds });
     expect(JSON.stringify(answer)).not.toContain('secret');
   });
 
-  test('a server without a connection left is told as that, and what to do names max_connections', () => {
+  test('a server without a free connection is reported, with max_connections as next step', () => {
     const problem = toProblem(answerOf(failure('53300'), bodyLimit), 'req');
     expect(problem.detail).toMatch(/no connection left\. .*max_connections/);
   });
@@ -58,17 +58,17 @@ describe('what went wrong below', () => {
     'timeout exceeded when trying to connect',
     'Query read timeout',
     'Client has encountered a connection error and is not queryable',
-  ])('a connection that is lost without a code is 503: %s', (message) => {
+  ])('a connection lost without a code is 503: %s', (message) => {
     expect(answerOf(new Error(message), bodyLimit).code).toBe('database_unreachable');
   });
 
-  test('an error that only the log should see is 500', () => {
+  test('an internal error is 500', () => {
     expect(answerOf(new NightshiftError('fenced', 'lease'), bodyLimit).status).toBe(500);
     expect(answerOf('thrown text', bodyLimit).status).toBe(500);
   });
 });
 
-/** What a server with these time limits answers to a request while somebody holds a lock. */
+/** Answers a request of a server with these time limits while a lock is held. */
 async function answerWhileLocked(
   limits: Partial<PoolOptions>,
   lock: string,
@@ -93,7 +93,7 @@ async function answerWhileLocked(
   return answer;
 }
 
-test('a submission that waits too long for a busy row is 503 and may come again', async () => {
+test('a submission that waits too long for a busy row is 503 and may be retried', async () => {
   const agent_id = await createAgent(api);
   const answer = await answerWhileLocked({ lockTimeoutMs: 200 }, 'select id from conversation for update', {
     method: 'POST',
@@ -108,7 +108,7 @@ test('a submission that waits too long for a busy row is 503 and may come again'
 });
 
 test.each(['GET', 'HEAD'] as const)(
-  'a list that takes the database too long says so to %s, and does not come again by itself',
+  'a list that is too slow for the database says so to %s, and is not retried',
   async (method) => {
     const answer = await answerWhileLocked({ statementTimeoutMs: 200 }, 'lock table run', {
       method,
@@ -118,14 +118,14 @@ test.each(['GET', 'HEAD'] as const)(
     expect([answer.headers['retry-after'], answer.headers['x-should-retry']]).toEqual([undefined, 'false']);
     if (method === 'HEAD') return;
     expect(answer.json().code).toBe('too_slow');
-    expect(answer.json().detail).toMatch(/longer than 60 s\. Narrow the request/);
+    expect(answer.json().detail).toMatch(/longer than 60 s for this request\. Narrow the request/);
   },
 );
 
 test.each([
   ['a batch', 'batch', `/v1/batches/job-${UNKNOWN_UUID}`],
   ['an agent', 'agent', `/v1/agents/agent-${UNKNOWN_UUID}`],
-])('%s that the database does not give in time may be asked for again', async (_what, table, url) => {
+])('%s that the database does not answer in time may be retried', async (_what, table, url) => {
   const lock = `lock table ${table} in access exclusive mode`;
   const answer = await answerWhileLocked({ statementTimeoutMs: 200 }, lock, { method: 'GET', url });
   expect([answer.statusCode, answer.headers['retry-after'], answer.json().code]).toEqual([
@@ -135,7 +135,7 @@ test.each([
   ]);
 });
 
-/** A server of its own, and the lines that it logs. */
+/** Starts a server and collects its log lines. */
 async function listenLogging() {
   const lines: { level: number; msg: string }[] = [];
   const app = buildServer({
@@ -148,7 +148,7 @@ async function listenLogging() {
   return { app, address: await app.listen({ host: '127.0.0.1', port: 0 }), lines };
 }
 
-test('a client that goes before its body is whole is no error of ours: the log says so at info', async () => {
+test('a client that disconnects during its body is logged at info, not as an error', async () => {
   const { app, address, lines } = await listenLogging();
   for (const path of ['/v1/blocks', '/v1/batches']) {
     for (const length of [{ 'content-length': '100' }, { 'transfer-encoding': 'chunked' }]) {
@@ -169,7 +169,7 @@ test('a client that goes before its body is whole is no error of ours: the log s
   await app.close();
 });
 
-test('what goes wrong here once the client has gone is logged as our error, not as its going', async () => {
+test('an internal error after the client disconnected is logged as an error', async () => {
   const { app, address, lines } = await listenLogging();
   const waiting = `from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
   const holder = await api.database.pool.connect();
@@ -206,7 +206,7 @@ test.each([
   ['NONSENSE', 400, /not HTTP/],
   [`GET / HTTP/1.1\r\nHost: a\r\nX-Long: ${'x'.repeat(132_000)}`, 431, /URL and the headers/],
   [`GET /?x=${'x'.repeat(132_000)} HTTP/1.1\r\nHost: a`, 431, /URL and the headers/],
-])('what is not a request at all is an error of the same form: %.8s', async (text, status, detail) => {
+])('data that is not a request has the usual error form: %.8s', async (text, status, detail) => {
   const { app, address } = await listenLogging();
   const { hostname, port } = new URL(address);
   const socket = createConnection(Number(port), hostname);
@@ -222,7 +222,7 @@ test.each([
   await app.close();
 });
 
-test('a list of a thousand ids in a query is taken, and leads no client to headers that it refuses', async () => {
+test("a list of a thousand ids in a query is accepted, and its answer's headers fit the clients", async () => {
   const { app, address } = await listenLogging();
   const headers = { authorization: `Bearer ${API_KEY}` };
   const [tool] = (await api.call('GET', '/v1/tools?limit=1')).body;
@@ -237,12 +237,12 @@ test('a list of a thousand ids in a query is taken, and leads no client to heade
   await app.close();
 });
 
-test('a URL that is not properly encoded is 400', async () => {
+test('a badly encoded URL is 400', async () => {
   const answer = await api.call('GET', '/v1/agents/%zz');
   expect([answer.status, answer.body.code]).toEqual([400, 'invalid_argument']);
 });
 
-test('a part of the URL that is too long is an error of the same form', async () => {
+test('a URL with a part that is too long has the usual error form', async () => {
   const answer = await api.call('GET', `/v1/agents/${'a'.repeat(600)}`);
   expect(answer.status).toBeGreaterThanOrEqual(400);
   expect(answer.body).toMatchObject({ detail: expect.any(String), request_id: expect.any(String) });

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { longestHoldMsOf } from '../../../test/cpu-time.ts';
 import { API_KEY, createAgent, openApi, type TestApi } from './api.ts';
 
-/** Milliseconds for which one request may hold the event loop. */
+/** Longest time that a request may hold the event loop. Unit: milliseconds. */
 const HOLD_MS_MAX = 200;
 
 let api: TestApi;
@@ -17,14 +17,14 @@ beforeAll(async () => {
 });
 afterAll(() => api.close());
 
-/** A legal batch body: each request is 1.7 kB in 20 parts, so that it is as hard to read as long. */
+/** A legal batch body: each request has 1.7 kB in 20 parts, so parsing takes as long as reading. */
 function bodyOf(requests: number): Buffer {
   const content = Array.from({ length: 20 }, () => ({ type: 'text', text: 'x'.repeat(50) }));
   const one = JSON.stringify({ agent_id, messages: [{ role: 'user', content }] });
   return Buffer.from(`{"requests":[${Array.from({ length: requests }, () => one).join(',')}]}`);
 }
 
-/** Sends bodies side by side, from a thread: the client's work is not the server's. Returns the statuses. */
+/** Sends concurrent bodies from a thread, so that the client's work is not measured. Returns the statuses. */
 const CLIENT = `
   const { parentPort, workerData: { url, headers, body, times } } = require('node:worker_threads');
   const { request } = require('node:http');
@@ -37,7 +37,7 @@ const CLIENT = `
   });
   Promise.all(Array.from({ length: times }, send)).then((statuses) => parentPort.postMessage(statuses));`;
 
-/** Milliseconds for which the event loop was held while bodies came and were answered, and the statuses of their answers. */
+/** Measures how long the event loop was held while bodies were answered. Returns milliseconds and statuses. */
 async function holdOf(path: string, body: Buffer, times = 1) {
   const headers = {
     authorization: `Bearer ${API_KEY}`,
@@ -53,26 +53,26 @@ async function holdOf(path: string, body: Buffer, times = 1) {
   return { held_ms, statuses };
 }
 
-test('a large estimate holds the event loop for no longer than 200 ms', async () => {
+test('a large estimate holds the event loop for at most 200 ms', async () => {
   const body = bodyOf(20_000);
   const { held_ms, statuses } = await holdOf('/v1/batches/estimate', body);
   expect(statuses).toEqual([200]);
   expect(held_ms).toBeLessThan(HOLD_MS_MAX);
 });
 
-test('20 bodies of 6.4 MB at once hold the event loop for no longer than 200 ms', async () => {
+test('20 concurrent bodies of 6.4 MB hold the event loop for at most 200 ms', async () => {
   const { held_ms, statuses } = await holdOf('/v1/batches/estimate', bodyOf(3_950), 20);
   expect(statuses).toEqual(Array.from({ length: 20 }, () => 200));
   expect(held_ms).toBeLessThan(HOLD_MS_MAX);
 });
 
-test('a create of 6.4 MB holds the event loop for no longer than 200 ms', async () => {
+test('a create of 6.4 MB holds the event loop for at most 200 ms', async () => {
   const { held_ms, statuses } = await holdOf('/v1/batches', bodyOf(3_950));
   expect(statuses).toEqual([200]);
   expect(held_ms).toBeLessThan(HOLD_MS_MAX);
 });
 
-test('a template that runs without end holds the event loop for no longer than 200 ms', async () => {
+test('an endless template holds the event loop for at most 200 ms', async () => {
   const input = '{% for i in (1..100000) %}{% for j in (1..100000) %}{% endfor %}{% endfor %}';
   const body = { template: { agent_id, input }, inputs: [{ custom_id: 'a', variables: {} }] };
   const { held_ms, statuses } = await holdOf('/v1/batches/estimate', Buffer.from(JSON.stringify(body)));

@@ -24,8 +24,8 @@ afterAll(() => api.close());
 const submit = (requests: unknown, headers: Record<string, string> = {}) =>
   api.call('POST', '/v1/messages/batches', { requests }, headers);
 
-describe('the same request again', () => {
-  test('B53: with an Idempotency-Key is the same batch, however many come at once', async () => {
+describe('a repeated create', () => {
+  test('with an Idempotency-Key returns the same batch, even concurrently', async () => {
     const agent_id = await createAgent(api);
     const before = (await countRows(api)).batch!;
     const headers = { 'idempotency-key': 'night-1' };
@@ -38,7 +38,7 @@ describe('the same request again', () => {
     expect((await countRows(api)).batch).toBe(before + 1);
   });
 
-  test('with the key and another body is 422, and stores nothing', async () => {
+  test('with the key and another body is 422 and stores nothing', async () => {
     const agent_id = await createAgent(api);
     const headers = { 'idempotency-key': 'night-2' };
     await submit([{ agent_id, input: 'Go.' }], headers);
@@ -48,14 +48,14 @@ describe('the same request again', () => {
     expect(await countRows(api)).toEqual(before);
   });
 
-  test('of a failed request the key can be used again', async () => {
+  test('after a failed request may use the key again', async () => {
     const agent_id = await createAgent(api);
     const headers = { 'idempotency-key': 'night-3' };
     expect((await submit([{ agent_id: `agent-${UNKNOWN_UUID}`, input: 'x' }], headers)).status).toBe(404);
     expect((await submit([{ agent_id, input: 'x' }], headers)).status).toBe(200);
   });
 
-  test('B53: as a retry of the client is the same batch; as a new request it is a new one', async () => {
+  test("as a client's retry returns the same batch; as a new request a new batch", async () => {
     const agent_id = await createAgent(api);
     const body = [{ agent_id, input: 'Go.' }];
     const first = await submit(body, { 'x-stainless-retry-count': '0' });
@@ -68,7 +68,7 @@ describe('the same request again', () => {
     expect(retryOfSecond.body.id).toBe(second.body.id);
   });
 
-  test('as a first try that its own retry has overtaken is the batch of the retry', async () => {
+  test("as a first try that its own retry has overtaken returns the retry's batch", async () => {
     const agent_id = await createAgent(api);
     const body = [{ agent_id, input: 'Go.' }];
     const { body: made } = await submit(body, { 'x-stainless-retry-count': '1' });
@@ -80,7 +80,7 @@ describe('the same request again', () => {
         'select key, project_id from idempotency_key order by created_at desc limit 1',
       );
       const { key, project_id } = rows[0]!;
-      // Stands for the retry, which holds the key while the first try waits for it.
+      // Stands for the retry, which holds the key while the first try waits.
       await client.query('begin');
       await client.query('select pg_advisory_xact_lock(hashtextextended($1, 7202))', [
         `${project_id} ${key}`,
@@ -97,7 +97,7 @@ describe('the same request again', () => {
     expect((await submit(body)).body.id).not.toBe(made.id);
   });
 
-  test('as a first try that came before its retry, and whose body came after it, is the batch of the retry', async () => {
+  test("as a first try that arrived before its retry, but with a slower body, returns the retry's batch", async () => {
     const requests = [{ agent_id: await createAgent(api), input: 'Go.' }];
     const url = await api.app.listen({ port: 0 });
     const first = request(`${url}/v1/batches`, {
@@ -114,7 +114,7 @@ describe('the same request again', () => {
     expect(await json(response)).toMatchObject({ id: made.id });
   });
 
-  test('is the batch that was accepted in time, though its deadline has passed meanwhile; as another it is refused', async () => {
+  test('returns the batch accepted before a now past deadline; another batch is refused', async () => {
     const agent_id = await createAgent(api);
     const nowMs = Date.now();
     const body = {
@@ -155,13 +155,13 @@ describe('the same request again', () => {
     await db.destroy();
   });
 
-  test('at the same time, where neither is a retry, is a batch each', async () => {
+  test('concurrently without a retry makes a batch each', async () => {
     const requests = [{ agent_id: await createAgent(api), input: 'Go.' }];
     const twins = await Promise.all([submit(requests), submit(requests)]);
     expect(new Set(twins.map(({ body }) => body.id)).size).toBe(2);
   });
 
-  test('as a retry whose first try is long ago is a new batch', async () => {
+  test('as a retry long after its first try makes a new batch', async () => {
     const agent_id = await createAgent(api);
     const first = await submit([{ agent_id, input: 'Go.' }]);
     await api.database.pool.query(
@@ -171,7 +171,7 @@ describe('the same request again', () => {
     expect(retry.body.id).not.toBe(first.body.id);
   });
 
-  test.each(['', 'a b', 'x'.repeat(201)])('with an unusable key is 400: %j', async (key) => {
+  test.each(['', 'a b', 'x'.repeat(201)])('with an invalid key is 400: %j', async (key) => {
     const agent_id = await createAgent(api);
     const answer = await submit([{ agent_id, input: 'Go.' }], { 'idempotency-key': key });
     expect(answer.status).toBe(400);

@@ -15,10 +15,10 @@ beforeAll(async () => {
 });
 afterAll(() => api.close());
 
-/** Blanks that make a body too large for the main thread, and mean nothing. */
+/** Blanks that make a body too large for the main thread. */
 const PADDING = ' '.repeat(SMALL_BODY_BYTES_MAX);
 
-describe('a large body is answered as a small one is', () => {
+describe('a large body has the same answer as a small body', () => {
   const request = (rest = '') => `{"agent_id":"${agent_id}","input":"Hello"${rest}}`;
 
   test.each([
@@ -29,17 +29,11 @@ describe('a large body is answered as a small one is', () => {
       () => `{"requests":[${request()},${request(',"max_output_tokens":9007199254740993')}]}`,
     ],
     ['nesting', () => `${'['.repeat(200)}${']'.repeat(200)}`],
-    ['a field that is not known', () => `{"requests":[${request(',"a/b~c":1')}]}`],
-    [
-      'a name that comes twice',
-      () => `{"requests":[${request(',"custom_id":"a"')},${request(',"custom_id":"a"')}]}`,
-    ],
+    ['an unknown field', () => `{"requests":[${request(',"a/b~c":1')}]}`],
+    ['a repeated name', () => `{"requests":[${request(',"custom_id":"a"')},${request(',"custom_id":"a"')}]}`],
     ['no request', () => '{"requests":[]}'],
-    [
-      'an agent that does not exist',
-      () => `{"requests":[${request().replace(/"agent-\w{8}/, '"agent-00000000')}]}`,
-    ],
-  ])('where it is refused: %s', async (_, body) => {
+    ['an unknown agent', () => `{"requests":[${request().replace(/"agent-\w{8}/, '"agent-00000000')}]}`],
+  ])('when refused: %s', async (_, body) => {
     const before = await countRows(api);
     const [small, large] = await Promise.all(
       [body(), PADDING + body()].map((text) => api.call('POST', '/v1/batches', text)),
@@ -56,7 +50,7 @@ describe('a large body is answered as a small one is', () => {
     expect(await countRows(api)).toEqual(before);
   });
 
-  test('where it makes a batch: workers are woken, and a repetition is the same batch', async () => {
+  test('when it makes a batch: workers wake, and a repeated request returns the same batch', async () => {
     const body = `${PADDING}{"requests":[${request()}],"metadata":{"of":"a large body"}}`;
     const rung = api.signals.length;
     const create = () => api.call('POST', '/v1/batches', body, { 'idempotency-key': 'large' });
@@ -73,13 +67,13 @@ describe('a large body is answered as a small one is', () => {
     expect([other.status, other.body.code]).toEqual([422, 'idempotency_mismatch']);
   });
 
-  test('where it belongs to a route without batches', async () => {
+  test('on a route without batches', async () => {
     const label = 'large';
     const answer = await api.call('POST', '/v1/blocks', `${PADDING}{"label":"${label}","value":""}`);
     expect([answer.status, answer.body.label]).toEqual([200, label]);
   });
 
-  test('where its length is not told before', async () => {
+  test('of unknown length', async () => {
     const body = `${PADDING}{"requests":[${request()}]}`;
     const address = await api.app.listen({ host: '127.0.0.1', port: 0 });
     const answer = await fetch(new URL('/v1/batches/estimate', address), {
@@ -119,7 +113,7 @@ describe('the thread of large bodies', () => {
     };
   };
 
-  test('fails the requests that it has when it ends, and starts again for the next', async () => {
+  test('fails its current requests when it ends, and restarts for the next request', async () => {
     let exits = 0;
     const thread = createLargeBodyThread(settings(), { ...EVENTS, onExit: () => exits++ });
     const endless = '{% for i in (1..100000) %}{% for j in (1..100000) %}{% endfor %}{% endfor %}';
@@ -133,12 +127,12 @@ describe('the thread of large bodies', () => {
     await thread.stop();
   });
 
-  test('fails its requests with the reason where it cannot start', async () => {
+  test('fails its requests with the reason if it cannot start', async () => {
     const thread = createLargeBodyThread({ ...settings(), apiKey: 1 as unknown as string }, EVENTS);
     await expect(thread.answer(handOver({}))).rejects.toThrow('argument must be of type string');
   });
 
-  test('has its errors logged by the main thread, under the id of the request', async () => {
+  test("logs its errors through the main thread, with the request's id", async () => {
     const lines: string[] = [];
     const databaseUrl = 'postgres://user@127.0.0.1:1/none';
     const events = { ...EVENTS, onLog: (line: string) => lines.push(line) };
@@ -151,7 +145,7 @@ describe('the thread of large bodies', () => {
     await thread.stop();
   });
 
-  test('keeps the budget that it shares with the main thread', async () => {
+  test('shares the budget of the main thread', async () => {
     const shared = { ...settings(), bodyBytesMax: 1_000 };
     const thread = createLargeBodyThread(shared, EVENTS);
     const other = createBudget(1_000, shared.heldBytes)();
@@ -165,7 +159,7 @@ describe('the thread of large bodies', () => {
     await thread.stop();
   });
 
-  test('gives back what it took itself when it ends, and no more', () => {
+  test('returns only its own bytes when it ends', () => {
     const held = createHeldBytes();
     const main = createBudget(100, held)();
     expect(main.take(30)).toBe(true);

@@ -14,7 +14,7 @@ interface Written {
   readonly block_id: string;
 }
 
-/** A batch of one run, ended, whose calls wrote these texts to the agent's block. */
+/** Creates an ended batch of one run, whose calls wrote these texts to the agent's block. */
 async function aWritingBatch(before: string, texts: readonly string[]): Promise<Written> {
   const agent_id = await createAgent(api, { memory_blocks: [{ label: 'notes', value: before }] });
   const agent = (await api.call('GET', `/v1/agents/${agent_id}`)).body;
@@ -49,12 +49,12 @@ async function aWritingBatch(before: string, texts: readonly string[]): Promise<
 const lines = (count: number, text: string): string =>
   Array.from({ length: count }, (_, index) => `${text} ${index}\n`).join('');
 
-/** Part of what a request for twenty entries took for which it held the thread at a stretch. */
+/** Returns the share of the request's time in its longest hold of the thread, for twenty entries. */
 const heldPartOf = (url: string): Promise<number> =>
   longestStretchOf(async () => expect((await api.call('GET', url)).body).toHaveLength(20));
 
 describe('the revisions of a block', () => {
-  test('are listed newest first, each with its writer, and read with their text', async () => {
+  test('are listed newest first with their writers, and read with their text', async () => {
     const { block_id, job_id, agent_id } = await aWritingBatch('one', ['one\ntwo']);
     await api.call('PATCH', `/v1/blocks/${block_id}`, { value: 'by hand', description: 'd' });
     const { body } = await api.call('GET', `/v1/blocks/${block_id}/revisions`);
@@ -87,7 +87,7 @@ describe('the revisions of a block', () => {
     expect((await numbers('order=asc&before=5')).page).toEqual([3, 4]);
   });
 
-  test('any two are compared as a unified diff, with their sizes', async () => {
+  test('are compared pairwise as a unified diff with sizes', async () => {
     const { block_id } = await aWritingBatch('a\nb\n', ['a\nB\n', 'a\nB\nc\n']);
     const diff = (query: string) => api.call('GET', `/v1/blocks/${block_id}/diff?${query}`);
     expect((await diff('from=1')).body).toEqual({
@@ -108,14 +108,14 @@ describe('the revisions of a block', () => {
     expect((await diff('')).body.errors[0].path).toBe('?from');
   });
 
-  test('B71: one of them is made the present again, description and limit included', async () => {
+  test('are restored as a new revision, description and limit included', async () => {
     const block = (await api.call('POST', '/v1/blocks/', { label: 'r', value: 'old', limit: 10 })).body;
     const url = `/v1/blocks/${block.id}`;
     await api.call('PATCH', url, { value: 'new, and longer', description: 'd', limit: 20 });
     const reverted = await api.call('POST', `${url}/revert`, { revision: 1 });
     expect(reverted.body).toEqual({ ...block, revision: 3 });
     expect((await api.call('POST', `${url}/revert`, { revision: 1 })).body.revision).toBe(3);
-    // What was undone stays, under its own number, and an edit gets one of its own.
+    // A reverted revision keeps its number, and an edit gets a new number.
     expect((await api.call('PATCH', url, { value: 'newest' })).body.revision).toBe(4);
     const { body: revisions } = await api.call('GET', `${url}/revisions`);
     expect(revisions.map((row: { revision: number }) => row.revision)).toEqual([4, 3, 2, 1]);
@@ -128,7 +128,7 @@ describe('the revisions of a block', () => {
 });
 
 describe('the memory changes of a batch', () => {
-  test('are its writes as diffs, with agent, block and step, and an alarm where much of a text went', async () => {
+  test('are diffs with agent, block and step, and an alarm for large removals', async () => {
     const long = 'a fact\n'.repeat(100);
     const { job_id, agent_id, block_id } = await aWritingBatch(long, [`${long}more\n`, 'gone\n']);
     const changes = (query = '') => api.call('GET', `/v1/batches/${job_id}/memory-changes?${query}`);
@@ -168,13 +168,13 @@ describe('the memory changes of a batch', () => {
     expect((await api.call('GET', `/v1/messages/batches/${job_id}/memory-changes`)).body).toEqual(body);
   });
 
-  test('are compared with room for other requests between them', async () => {
+  test('are compared with pauses for other requests', async () => {
     const texts = Array.from({ length: 20 }, (_, index) => lines(200, `rewrite ${index}`));
     const { job_id } = await aWritingBatch(lines(200, 'fact'), texts);
     expect(await heldPartOf(`/v1/batches/${job_id}/memory-changes`)).toBeLessThan(0.5);
   });
 
-  test('are taken back, but not over edits of others unless forced', async () => {
+  test('are reverted, except under later edits of others unless forced', async () => {
     const { job_id, block_id } = await aWritingBatch('before', ['after']);
     await api.call('PATCH', `/v1/blocks/${block_id}`, { value: 'by hand' });
     const revert = (body?: object) => api.call('POST', `/v1/batches/${job_id}/revert`, body);
@@ -201,7 +201,7 @@ describe('the memory changes of a batch', () => {
     expect((await revert({ forced: true })).status).toBe(422);
   });
 
-  test('of a batch that has not ended are not taken back: 409 says what to do', async () => {
+  test('of an unfinished batch cannot be reverted: 409 with the next step', async () => {
     const agent_id = await createAgent(api);
     const { body: batch } = await api.call('POST', '/v1/batches', { requests: [{ agent_id, input: 'go' }] });
     const { status, body } = await api.call('POST', `/v1/batches/${batch.id}/revert`, {});
@@ -210,7 +210,7 @@ describe('the memory changes of a batch', () => {
 });
 
 describe('the held changes of a batch under review', () => {
-  /** A batch under review, ended, that would write these texts to blocks that hold `before`. */
+  /** Creates an ended batch under review that would write these texts to blocks that hold `before`. */
   async function aHoldingBatch(texts: readonly string[], before = 'before') {
     const agents: { readonly agent_id: string; readonly block_id: string }[] = [];
     for (const _text of texts) {
@@ -257,7 +257,7 @@ describe('the held changes of a batch under review', () => {
     return { job_id: batch.id as string, batch, agents, end };
   }
 
-  test('are listed as diffs, and come into force when they are accepted, but what others edited', async () => {
+  test('are listed as diffs and applied when accepted, except under edits of others', async () => {
     const { job_id, batch, agents, end } = await aHoldingBatch(['one', 'two', 'three']);
     expect(batch.apply).toBe('review');
     const [first, second, third] = agents;
@@ -300,11 +300,11 @@ describe('the held changes of a batch under review', () => {
     expect((await api.call('GET', `${url}?agent_id=${third?.agent_id}`)).body).toMatchObject([
       { state: 'accepted', settled_at: expect.any(String) },
     ]);
-    // What is in force is among the memory changes of the batch.
+    // Accepted changes are among the memory changes of the batch.
     expect((await api.call('GET', `/v1/batches/${job_id}/memory-changes`)).body).toHaveLength(2);
   });
 
-  test('say of which request they are and how its run ended, and come into force also where it failed', async () => {
+  test('name their request and the end of its run, and apply even if it failed', async () => {
     const { job_id, agents, end } = await aHoldingBatch(['one', 'two', 'three', 'four']);
     const url = `/v1/batches/${job_id}/held-changes`;
     const runs = async () => {
@@ -338,7 +338,7 @@ describe('the held changes of a batch under review', () => {
     expect((await api.call('POST', `${url}/accept`, {})).body.accepted).toBe(3);
   });
 
-  test('are cut for the size of their descriptions too', async () => {
+  test('are cut by the size of their descriptions too', async () => {
     const { job_id } = await aHoldingBatch(['one', 'two', 'three']);
     await api.database.pool.query(
       "update block_revision set description = repeat('x', 17000000) where batch_id = $1",
@@ -349,12 +349,12 @@ describe('the held changes of a batch under review', () => {
     expect(headers['link']).toContain(`after=${body[1].id}`);
   });
 
-  test('are compared with room for other requests between them', async () => {
+  test('are compared with pauses for other requests', async () => {
     const { job_id } = await aHoldingBatch(Array<string>(20).fill(lines(200, 'rewrite')), lines(200, 'fact'));
     expect(await heldPartOf(`/v1/batches/${job_id}/held-changes`)).toBeLessThan(0.5);
   });
 
-  test('page in both directions, and refuse what they do not know', async () => {
+  test('page in both directions and refuse unknown parameters', async () => {
     const { job_id, end } = await aHoldingBatch(['one', 'two', 'three']);
     await end();
     const url = `/v1/batches/${job_id}/held-changes`;
@@ -374,7 +374,7 @@ describe('the held changes of a batch under review', () => {
     expect((await api.call('POST', `${unknown}/reject`, {})).status).toBe(404);
   });
 
-  test('are settled by ids of the batch alone: others are named, and nothing is done', async () => {
+  test('are settled by ids of the batch only; other ids are named and settle nothing', async () => {
     const { job_id, agents, end } = await aHoldingBatch(['one', 'two', 'three']);
     await end();
     const [first, second, third] = agents;
@@ -401,7 +401,7 @@ describe('the held changes of a batch under review', () => {
           detail: `/agent_ids/1: ${job_id} has no run of agent-${UNKNOWN_UUID}. Nothing was settled. Check the id; lists show what exists.`,
         },
       });
-      // The id of a change is not that of the block it is to.
+      // A change's id is not its block's id.
       const [change] = (await api.call('GET', `${url}?block_id=${first?.block_id}`)).body;
       expect(await settle({ block_ids: [first?.block_id, change.id] })).toMatchObject({
         status: 404,
@@ -419,7 +419,7 @@ describe('the held changes of a batch under review', () => {
     expect((await api.call('POST', `${url}/reject`, { block_ids: [second?.block_id] })).body.rejected).toBe(
       1,
     );
-    // What is decided stays so, and a repeat is no mistake.
+    // A decision stays, and repeating it is no error.
     const repeats = [
       both,
       { block_ids: [first?.block_id, second?.block_id] },
@@ -440,7 +440,7 @@ describe('the held changes of a batch under review', () => {
     }
   });
 
-  test('are of a batch that says auto or review', async () => {
+  test('need a batch with apply auto or review', async () => {
     const agent_id = await createAgent(api);
     const requests = [{ agent_id, input: 'go' }];
     const odd = await api.call('POST', '/v1/batches', { requests, apply: 'never' });

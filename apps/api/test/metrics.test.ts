@@ -9,7 +9,7 @@ beforeAll(async () => {
 });
 afterAll(() => api.close());
 
-/** The values of a gauge by the label `reason`. */
+/** Returns the values of a gauge by the label `reason`. */
 async function byReason(name: string): Promise<Readonly<Record<string, number>>> {
   const { status, body } = await api.call('GET', '/metrics');
   expect(status).toBe(200);
@@ -22,7 +22,7 @@ const NONE = {
   ...{ clocks_apart: 0, account: 0, halted: 0, other: 0 },
 };
 
-test('a credential under which nothing is sent shows, with one of a few reasons, until it may send again', async () => {
+test('a paused credential is shown with a known reason until it may send again', async () => {
   const { db } = api.database;
   expect(await byReason('nightshift_paused_credentials')).toEqual(NONE);
   const rests = [
@@ -40,7 +40,7 @@ test('a credential under which nothing is sent shows, with one of a few reasons,
   expect(await byReason('nightshift_paused_credentials')).toEqual(NONE);
 });
 
-test('the clock of the provider shows with its offset and age, and in the audit with an alarm from 30 seconds on', async () => {
+test("the provider's clock is shown with offset and age, and in the audit with an alarm from 30 seconds", async () => {
   const { db } = api.database;
   const shown = async (): Promise<readonly string[]> => {
     const { body } = await api.call('GET', '/metrics');

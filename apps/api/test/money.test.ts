@@ -19,7 +19,7 @@ const submit = (caps: object, request: object = {}) =>
   });
 
 describe('caps', () => {
-  test('are kept and shown on batch and run, to the billionth of a dollar', async () => {
+  test('are stored and shown on batch and run, to the billionth of a dollar', async () => {
     const { status, body } = await submit(
       { max_cost_usd: 0.29, max_output_tokens: 5_000 },
       { max_cost_usd: 0.000000001, max_output_tokens: 700 },
@@ -45,7 +45,7 @@ describe('caps', () => {
     ['/max_output_tokens', { max_output_tokens: 1.5 }, {}],
     ['/requests/0/max_cost_usd', {}, { max_cost_usd: 0 }],
     ['/requests/0/max_output_tokens', {}, { max_output_tokens: -3 }],
-  ])('that make no sense are refused by name, and nothing is stored: %s', async (path, caps, request) => {
+  ])('with invalid values are refused by name and store nothing: %s', async (path, caps, request) => {
     const before = await countRows(api);
     const { status, body } = await submit(caps, request);
     expect(status).toBe(422);
@@ -56,41 +56,38 @@ describe('caps', () => {
   test.each([
     ['/max_cost_usd', { max_cost_usd: 1 }, {}],
     ['/requests/0/max_cost_usd', {}, { max_cost_usd: 1 }],
-  ])(
-    'in dollars on a model without a price are refused: they could not be kept (%s)',
-    async (path, caps, request) => {
-      const app = buildServer({
-        db: api.database.db,
-        bell: { ring: () => Promise.resolve() },
-        apiKey: API_KEY,
-        model: 'simulator',
-        prices: { ...SHIPPED_PRICES, models: new Map() },
-      });
-      const before = await countRows(api);
-      const answer = await app.inject({
-        method: 'POST',
-        url: '/v1/batches',
-        headers: { authorization: `Bearer ${API_KEY}` },
-        payload: { requests: [{ agent_id, input: 'Go.', ...request }], ...caps },
-      });
-      expect(answer.statusCode).toBe(422);
-      expect(answer.body).toContain(path);
-      expect(answer.body).toContain('no price');
-      expect(await countRows(api)).toEqual(before);
-      await app.close();
-    },
-  );
+  ])('in dollars on a model without a price are refused (%s)', async (path, caps, request) => {
+    const app = buildServer({
+      db: api.database.db,
+      bell: { ring: () => Promise.resolve() },
+      apiKey: API_KEY,
+      model: 'simulator',
+      prices: { ...SHIPPED_PRICES, models: new Map() },
+    });
+    const before = await countRows(api);
+    const answer = await app.inject({
+      method: 'POST',
+      url: '/v1/batches',
+      headers: { authorization: `Bearer ${API_KEY}` },
+      payload: { requests: [{ agent_id, input: 'Go.', ...request }], ...caps },
+    });
+    expect(answer.statusCode).toBe(422);
+    expect(answer.body).toContain(path);
+    expect(answer.body).toContain('no price');
+    expect(await countRows(api)).toEqual(before);
+    await app.close();
+  });
 });
 
 describe('a batch that is paused', () => {
   const stateOf = async (id: string) => (await api.call('GET', `/v1/batches/${id}`)).body;
   const loseChunks = () => api.database.pool.query('delete from run_chunk');
 
-  test('says so and why, and a resume wakes the workers', async () => {
+  test('shows the pause and its reason; a resume wakes the workers', async () => {
     const { body } = await submit({});
     expect((await api.call('POST', `/v1/batches/${body.id}/pause`)).body).toMatchObject({
       state: 'paused',
-      state_reason: 'Paused by request; resume it to go on.',
+      state_reason: 'Paused by request; resume it to continue.',
     });
     expect((await api.call('POST', `/v1/messages/batches/${body.id}/pause`)).status).toBe(200);
     await loseChunks();
@@ -101,7 +98,7 @@ describe('a batch that is paused', () => {
     expect((await api.call('POST', `/v1/batches/${body.id}/resume`)).status).toBe(200);
   });
 
-  test('at its cap goes on when the cap is raised', async () => {
+  test('at its cap continues when the cap is raised', async () => {
     const { body } = await submit({ max_cost_usd: 0.01 });
     const id = body.id.slice('job-'.length);
     await api.database.pool.query(`update batch set state = 'paused', state_reason = 'cap' where id = $1`, [
@@ -118,7 +115,7 @@ describe('a batch that is paused', () => {
     expect(api.signals).toEqual([{ kind: 'compose', id: '*' }]);
   });
 
-  test('or ended: 409 and 404 say what cannot be done', async () => {
+  test('or an ended batch: 409 and 404 name the impossible action', async () => {
     const { body } = await submit({});
     await api.call('PATCH', `/v1/batches/${body.id}/cancel`);
     for (const verb of ['pause', 'resume'])
@@ -130,7 +127,7 @@ describe('a batch that is paused', () => {
 });
 
 describe('new caps', () => {
-  test('lifts with null, keeps what is absent, and refuses nonsense and what is used up', async () => {
+  test('are lifted by null, kept if absent, and refused if invalid or below the used amount', async () => {
     const { body } = await submit({ max_cost_usd: 1, max_output_tokens: 10_000 });
     const patch = (caps: object) => api.call('PATCH', `/v1/messages/batches/${body.id}`, caps);
     expect((await patch({ max_output_tokens: null })).body.limits).toMatchObject({
@@ -178,7 +175,7 @@ describe('new caps', () => {
   });
 });
 
-test('models are listed with their window and the most that they write', async () => {
+test('models are listed with their window and their longest answer', async () => {
   const models = (await api.call('GET', '/v1/models')).body;
   expect(models.find((model: { name: string }) => model.name === 'claude-haiku-4-5')).toMatchObject({
     context_window: 200_000,

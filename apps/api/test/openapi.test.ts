@@ -17,12 +17,12 @@ interface Operation {
   readonly parameters?: readonly Schema[];
 }
 
-test('the committed document is the one that is served; `npx vitest run apps/api/test/openapi.test.ts -u` writes it', async () => {
+test('the committed document is the served document; `npx vitest run apps/api/test/openapi.test.ts -u` writes it', async () => {
   const { body } = await api.call('GET', '/openapi.json', undefined, { authorization: '' });
   await expect(`${JSON.stringify(body, null, 2)}\n`).toMatchFileSnapshot('../openapi.json');
 });
 
-test('every operation has a name of its own, a summary, and says what it answers', () => {
+test('every operation has a unique name, a summary, and a schema of its answer', () => {
   const document = api.app.swagger() as unknown as { paths: Record<string, Record<string, Operation>> };
   const operations = Object.values(document.paths).flatMap((path) => Object.values(path));
   const names = operations.map((operation) => operation.operationId);
@@ -35,7 +35,7 @@ test('every operation has a name of its own, a summary, and says what it answers
   expect(JSON.stringify(document)).not.toContain('__shared');
 });
 
-test('every list that a request may hold has a greatest length', () => {
+test('every list in a request has a greatest length', () => {
   const document = api.app.swagger() as unknown as {
     paths: Record<string, Record<string, Operation>>;
     components: { schemas: Record<string, Schema> };
@@ -65,7 +65,7 @@ test('every list that a request may hold has a greatest length', () => {
   expect(found.length).toBeGreaterThan(20);
 });
 
-test('answers stay open for later fields, and name those of runs, batches and messages', () => {
+test('answers stay open for later fields and name the schemas of runs, batches and messages', () => {
   const { paths, components } = api.app.swagger() as unknown as {
     paths: Record<string, Record<string, Operation>>;
     components: { schemas: Record<string, Schema> };
@@ -88,14 +88,14 @@ test('answers stay open for later fields, and name those of runs, batches and me
   for (const { operationId = '', responses } of operations) walk(responses['200'], operationId);
   expect(closed).toEqual([]);
   const ofWork = /^(Run|Batch|WaitsFor|AwaitedToolCall|.*Message|.*Part|Tool(Call|Return)|Internal.*)\b/;
-  // Values that are the caller's or the model's.
+  // Values of the caller or the model.
   expect(open.filter((at) => ofWork.test(at)).sort()).toEqual([
     'AwaitedToolCall/properties/arguments',
     'Batch/properties/metadata/anyOf/0',
   ]);
 });
 
-test('a shape that comes twice is a component', () => {
+test('a shape used twice is a component', () => {
   const { paths, components } = api.app.swagger() as unknown as {
     paths: unknown;
     components: { schemas: Record<string, Schema> };
@@ -115,13 +115,13 @@ test('a shape that comes twice is a component', () => {
   expect([...places.values()].filter((found) => found.length > 1)).toEqual([]);
 });
 
-test('an example of a body is in the document, also where a part of the body is transformed', () => {
+test('examples of bodies are in the document, also with transformed parts', () => {
   const { components } = api.app.swagger() as unknown as { components: { schemas: Record<string, Schema> } };
   const bodies = ['AgentCreate', 'BatchCreate', 'ToolResults'];
   expect(bodies.filter((name) => components.schemas[name]?.['examples'] === undefined)).toEqual([]);
 });
 
-test('a body is required but where none is needed', () => {
+test('a body is required unless the route needs none', () => {
   const document = api.app.swagger() as unknown as { paths: Record<string, Record<string, Operation>> };
   const operations = Object.values(document.paths).flatMap((path) => Object.values(path));
   const namesOf = (required: boolean): unknown[] =>
@@ -139,7 +139,7 @@ test('a body is required but where none is needed', () => {
   expect(namesOf(true).length + 5).toBe(operations.filter(({ requestBody }) => requestBody).length);
 });
 
-test('every list says that a page may be shorter than its limit, and how to tell that another follows', () => {
+test('every list documents short pages and the link to the next page', () => {
   const document = api.app.swagger() as unknown as { paths: Record<string, Record<string, Operation>> };
   const lists = Object.values(document.paths)
     .flatMap(({ get }) => (get === undefined ? [] : [get]))
@@ -154,7 +154,7 @@ test('every list says that a page may be shorter than its limit, and how to tell
   }
 });
 
-test('the answer of every list, and of nothing else, has a Link header in the document', () => {
+test('exactly the answers of lists have a Link header in the document', () => {
   const document = api.app.swagger() as unknown as {
     paths: Record<string, Record<string, Operation>>;
     components: { headers: Record<string, Schema> };
@@ -173,10 +173,10 @@ test('the answer of every list, and of nothing else, has a Link header in the do
   });
 });
 
-test('the change of caps says that a batch without any cannot get one, and what stops it', () => {
+test('the change of caps says that a batch without caps cannot get a cap, and how to stop it', () => {
   const document = api.app.swagger() as unknown as { paths: Record<string, Record<string, Operation>> };
   const operations = Object.values(document.paths).flatMap((path) => Object.values(path));
   expect(operations.find(({ operationId }) => operationId === 'changeBatchCaps')).toMatchObject({
-    description: expect.stringMatching(/submitted without any cap.*cannot get one.*pause.*cancel/),
+    description: expect.stringMatching(/submitted without any cap.*cannot get a cap.*pause.*cancel/),
   });
 });

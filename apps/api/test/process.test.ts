@@ -48,10 +48,10 @@ async function untilOutput({ child, output }: Started, pattern: RegExp): Promise
   }
 }
 
-test('the process says where its new key is, serves, logs one line a request without secrets, and ends cleanly on SIGTERM', async () => {
+test('the process reports its new key, serves, logs a line per request without secrets, and ends cleanly on SIGTERM', async () => {
   const first = start({ DATABASE_URL: database.url });
   const [, url = ''] = await untilOutput(first, /Nightshift API at (http:\S+), model: simulator/);
-  const [, path = ''] = await untilOutput(first, /An API key was made: it is in ([^"]+)/);
+  const [, path = ''] = await untilOutput(first, /An API key was created: it is in ([^"]+)/);
   expect(path).toBe(join(dataDir, 'api-key'));
   const key = (await readFile(path, 'utf8')).trim();
   expect(first.output()).not.toContain(key);
@@ -74,7 +74,7 @@ test('the process says where its new key is, serves, logs one line a request wit
   });
   expect(lines[0]).not.toMatch(/private-query|ns_/);
 
-  // Neither a client that has gone in the middle of its body nor a connection that never says anything must hold the end up.
+  // Neither a client that disconnected during its body nor a silent connection may delay the end.
   const port = Number(new URL(url).port);
   const gone = connect(port, '127.0.0.1');
   gone.write(`POST /v1/blocks HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${key}\r\n`);
@@ -97,7 +97,7 @@ test('the process says where its new key is, serves, logs one line a request wit
   expect(await second.exited).toEqual([0, null]);
 });
 
-test('an audit has a connection of its own, whose statements may take as long as it needs', async () => {
+test('an audit has its own connection, without the statement timeout', async () => {
   const key = 'ns_key_of_the_audit_test';
   const started = start({ DATABASE_URL: database.url, NIGHTSHIFT_API_KEY: key });
   const [, url = ''] = await untilOutput(started, /Nightshift API at (http:\S+),/);
@@ -124,14 +124,14 @@ test('an audit has a connection of its own, whose statements may take as long as
 test.each([
   [{ DATABASE_URL: '' }, /DATABASE_URL is required/],
   [{ NIGHTSHIFT_TYPO: 'x' }, /NIGHTSHIFT_TYPO is not known/],
-])('a wrong environment ends the process with its name and no stack: %o', async (env, message) => {
+])("a wrong environment ends the process with the variable's name and no stack: %o", async (env, message) => {
   const started = start({ DATABASE_URL: database.url, ...env });
   expect((await started.exited)[0]).toBe(1);
   expect(started.output()).toMatch(message);
   expect(started.output()).not.toMatch(/\.ts:\d/);
 });
 
-test('a database or a queue that cannot be used ends the process in the sentence of the migrate step', async () => {
+test("an unusable database or queue ends the process with the migrate step's sentence", async () => {
   const empty = await openTestDatabase(inject('postgresUrl'));
   await empty.pool.query('delete from kysely_migration');
   const role = `bare_${process.pid}`;
@@ -162,7 +162,7 @@ test('a database or a queue that cannot be used ends the process in the sentence
   }
 });
 
-test('an evicting Redis ends the process in a sentence', async ({ skip }) => {
+test('an evicting Redis ends the process with a sentence', async ({ skip }) => {
   if (findRedisServer() === null) skip('no redis-server on PATH');
   const redis = await startRedisServer({ dir: dataDir, settings: { 'maxmemory-policy': 'allkeys-lru' } });
   try {
@@ -174,7 +174,7 @@ test('an evicting Redis ends the process in a sentence', async ({ skip }) => {
   }
 });
 
-test('an address that it cannot listen at is told by the names of the settings, in one line', async () => {
+test('an unusable address is reported by the names of its settings, in one line', async () => {
   const listening = start({ DATABASE_URL: database.url });
   const [, port = ''] = await untilOutput(listening, /Nightshift API at http:\S+:(\d+),/);
   for (const [env, why] of [

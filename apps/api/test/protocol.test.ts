@@ -14,13 +14,13 @@ afterAll(() => api.close());
 describe('the key', () => {
   const unreadable = 'The Authorization header is not of the form `Bearer <key>`.';
   test.each([
-    ['none', '', 'There is no API key.'],
-    ['a wrong one', 'Bearer nope', 'The API key is wrong.'],
+    ['none', '', 'The request has no API key.'],
+    ['a wrong key', 'Bearer nope', 'The API key is wrong.'],
     ['another scheme', `Basic ${API_KEY}`, unreadable],
-    ['a key alone', API_KEY, unreadable],
-    ['a scheme alone', 'Bearer', unreadable],
+    ['a key without a scheme', API_KEY, unreadable],
+    ['a scheme without a key', 'Bearer', unreadable],
     ['a key with a blank', 'Bearer two words', unreadable],
-  ])('%s is refused with 401, and tells how to send one', async (_name, authorization, said) => {
+  ])('%s is refused with 401 and an example', async (_name, authorization, said) => {
     const answer = await api.call('GET', '/v1/agents/', undefined, { authorization });
     expect(answer.status).toBe(401);
     expect(answer.headers['www-authenticate']).toBe('Bearer');
@@ -32,7 +32,7 @@ describe('the key', () => {
   });
 
   test.each(['/v1/health/', '/v1/health', '/livez', '/readyz', '/openapi.json'])(
-    '%s needs none',
+    '%s needs no key',
     async (path) => {
       const answer = await api.call('GET', path, undefined, { authorization: '' });
       expect(answer.status).toBe(200);
@@ -40,7 +40,7 @@ describe('the key', () => {
   );
 });
 
-test('health and readiness say which model answers', async () => {
+test('health and readiness name the model', async () => {
   expect((await api.call('GET', '/v1/health/')).body).toEqual({
     status: 'ok',
     version: '0.1.0',
@@ -49,7 +49,7 @@ test('health and readiness say which model answers', async () => {
   expect((await api.call('GET', '/readyz')).body).toMatchObject({ status: 'ok', model: 'simulator' });
 });
 
-test('an error is one JSON body that says what, where and what next', async () => {
+test('an error is a JSON body with problem, place and next step', async () => {
   const { status, headers, body } = await api.call('GET', `/v1/agents/agent-${UNKNOWN_UUID}`);
   expect(status).toBe(404);
   expect(headers['content-type']).toMatch(/^application\/json/);
@@ -65,7 +65,7 @@ test('an error is one JSON body that says what, where and what next', async () =
   });
 });
 
-test('unknown routes are 404, wrong methods 405 with the right ones', async () => {
+test('unknown routes are 404, wrong methods 405 with the allowed methods', async () => {
   const unknown = await api.call('GET', '/v1/nothing');
   expect([unknown.status, unknown.body.code]).toEqual([404, 'unknown_path']);
   expect(unknown.body.detail).toBe('There is no GET /v1/nothing. See GET /openapi.json for the paths.');
@@ -80,7 +80,7 @@ test.each([
   ['HEAD', '/v1/batches/estimate/'],
   ['PATCH', '/v1/messages/batches/estimate/?x=1'],
   ['DELETE', '/v1/batches/estimate'],
-] as const)('%s %s is 405: a path that has a name is no id', async (method, url) => {
+] as const)('%s %s is 405: a named path is no id', async (method, url) => {
   const { statusCode, headers } = await api.app.inject({
     method,
     url,
@@ -99,7 +99,7 @@ test.each([
   '/v1/tags/',
   '/v1/models/',
   '/v1/models/embedding',
-])('%s answers with or without a slash at the end', async (path) => {
+])('%s answers with or without a final slash', async (path) => {
   expect((await api.call('GET', path)).status).toBe(200);
 });
 
@@ -122,9 +122,9 @@ describe('a body', () => {
     ['gzip', gzipSync],
     ['Identity, GZIP', gzipSync],
     ['br', brotliCompressSync],
-    // Where the text could be read all the same, what it says of itself is believed.
+    // If the text is readable anyway, its declared encoding still counts.
     ['deflate', (bytes) => bytes],
-  ])('that is encoded is 415, and says to send it plain: %s', async (encoding, encode) => {
+  ])('with an encoding is 415, with the advice to send it plain: %s', async (encoding, encode) => {
     for (const url of ['/v1/blocks/', '/v1/batches', '/v1/batches/estimate']) {
       const answer = await api.app.inject({
         method: 'POST',
@@ -140,21 +140,18 @@ describe('a body', () => {
         status: 415,
         code: 'unsupported_media_type',
         detail:
-          'The body has a Content-Encoding, and encoded bodies are not taken. Send application/json, not encoded.',
+          'The body has a Content-Encoding, and encoded bodies are not accepted. Send application/json, not encoded.',
       });
       expect(answer.statusCode).toBe(415);
     }
   });
 
-  test.each(['identity', 'Identity', ''])(
-    'that says that it is not encoded is taken: "%s"',
-    async (encoding) => {
-      const headers = { 'content-encoding': encoding };
-      expect((await api.call('POST', '/v1/blocks/', { label: 'a', value: 'b' }, headers)).status).toBe(200);
-    },
-  );
+  test.each(['identity', 'Identity', ''])('declared as not encoded is accepted: "%s"', async (encoding) => {
+    const headers = { 'content-encoding': encoding };
+    expect((await api.call('POST', '/v1/blocks/', { label: 'a', value: 'b' }, headers)).status).toBe(200);
+  });
 
-  test('that is none is not encoded, whatever its request says', async () => {
+  test('that is empty is not encoded, whatever its header says', async () => {
     const headers = { 'content-encoding': 'gzip' };
     expect((await api.call('GET', '/v1/blocks/', undefined, headers)).status).toBe(200);
     const agent = await createAgent(api);
@@ -163,7 +160,7 @@ describe('a body', () => {
     expect((await api.call('PATCH', path, '', headers)).status).toBe(200);
   });
 
-  test('that is missing altogether is named as what it is', async () => {
+  test('that is absent is reported as missing', async () => {
     for (const path of ['/v1/messages/batches', '/v1/blocks/']) {
       const { status, body } = await api.call('POST', path);
       expect([status, body.errors[0].path]).toEqual([422, '']);
@@ -171,7 +168,7 @@ describe('a body', () => {
     }
   });
 
-  test('that lacks a field, or has another kind of value there, is told so without words of the validator', async () => {
+  test("with a missing field or wrong type is reported without the validator's words", async () => {
     const { body } = await api.call('POST', '/v1/blocks/', { value: 'a', metadata: 'x' });
     expect(body.errors).toEqual([
       { path: '/label', message: 'is missing' },
@@ -182,7 +179,7 @@ describe('a body', () => {
     expect(list.body.detail).not.toContain('NaN');
   });
 
-  test('with a key that is not known is 422 and names it by a JSON Pointer', async () => {
+  test('with an unknown key is 422 and names it by a JSON Pointer', async () => {
     const { status, body } = await api.call('POST', `/v1/blocks/block-${UNKNOWN_UUID}/revert`, {
       revision: 1,
       'a/b~c': 1,
@@ -199,8 +196,8 @@ describe('a body', () => {
   test.each([
     ['another encoding', 'caf\u00e9'],
     ['a character cut in its middle', '\u00f0\u009f\u0098'],
-    ['half a surrogate pair', '\u00ed\u00a0\u0080'],
-  ])('that is not UTF-8 is 422, and nothing of it is stored: %s', async (_name, value) => {
+    ['a lone surrogate', '\u00ed\u00a0\u0080'],
+  ])('that is not UTF-8 is 422 and stores nothing: %s', async (_name, value) => {
     const label = 'no UTF-8';
     const answer = await api.app.inject({
       method: 'POST',
@@ -209,11 +206,13 @@ describe('a body', () => {
       payload: Buffer.from(JSON.stringify({ label, value }), 'latin1'),
     });
     expect([answer.statusCode, answer.json<{ code: string }>().code]).toEqual([422, 'validation_failed']);
-    expect(answer.json<{ detail: string }>().detail).toMatch(/^The body is not UTF-8, as JSON has to be\. /);
+    expect(answer.json<{ detail: string }>().detail).toMatch(
+      /^The body is not UTF-8, which JSON requires\. /,
+    );
     expect((await api.call('GET', `/v1/blocks?label=${encodeURIComponent(label)}`)).body).toEqual([]);
   });
 
-  test('keeps every character of UTF-8, also where its bytes come apart', async () => {
+  test('keeps every UTF-8 character, even if its bytes arrive separately', async () => {
     const value = 'é€😀\ufffd\u2028';
     const [head, tail] = [`{"label":"UTF-8","value":"`, `"}`].map((text) => Buffer.from(text));
     const bytes = Buffer.from(value);
@@ -227,7 +226,7 @@ describe('a body', () => {
     expect([answer.statusCode, answer.json<{ value: string }>().value]).toEqual([200, value]);
   });
 
-  test('that nests too deep is 400, before it is built', async () => {
+  test('with too much nesting is 400, before it is parsed', async () => {
     const answer = await api.call('POST', '/v1/blocks/', '['.repeat(1_000_000));
     expect([answer.status, answer.body.code]).toEqual([400, 'invalid_argument']);
   });
@@ -236,16 +235,16 @@ describe('a body', () => {
     ['/v1/blocks/', 1_000_000, '1,000,000'],
     ['/v1/batches', 20_000_000, '20,000,000'],
     ['/v1/batches/estimate', 20_000_000, '20,000,000'],
-  ])('that holds too many values for %s is 413, before any is built', async (path, values, named) => {
-    // Without its end it is no JSON: whoever builds it answers 422.
+  ])('with too many values for %s is 413, before it is parsed', async (path, values, named) => {
+    // Invalid JSON without its end: a parser would answer 422.
     const answer = await api.call('POST', path, `{"requests":[${'{},'.repeat(values / 2)}`);
     expect([answer.status, answer.body.code]).toEqual([413, 'payload_too_large']);
     expect(answer.body.detail).toBe(
-      `The body holds more than ${named} values, lists and objects among them. Split the request; the limit is in the message.`,
+      `The body holds more than ${named} values, including lists and objects. Split the request; the limit is in the message.`,
     );
   });
 
-  test('of 100,000 requests has room for ten times the values of an ordinary one', () => {
+  test('of 100,000 requests may hold ten times the values of an ordinary body', () => {
     const request = {
       agent_id: `agent-${UNKNOWN_UUID}`,
       custom_id: 'ticket-7',
@@ -267,14 +266,14 @@ describe('a body', () => {
     expect((await api.call('POST', '/v1/blocks/', body)).status).toBe(422);
   });
 
-  test('beyond the limit of its route is 413, and is told the limit', async () => {
+  test("beyond its route's limit is 413 and names the limit", async () => {
     const answer = await api.call(
       'POST',
       '/v1/blocks/',
       JSON.stringify({ label: 'a', value: 'x'.repeat(17_000_000) }),
     );
     expect([answer.status, answer.body.code]).toEqual([413, 'payload_too_large']);
-    expect(answer.body.detail).toMatch(/^The body is larger than the 16 MiB that this route takes\. /);
+    expect(answer.body.detail).toMatch(/^The body is larger than the 16 MiB that this route accepts\. /);
   });
 
   test.each([
@@ -289,7 +288,7 @@ describe('a body', () => {
     expect(answer.body.detail).toMatch(new RegExp(`^${path || 'The body'} is .* write it as a string`));
   });
 
-  test('keeps numbers that JavaScript can hold, and digits in texts', async () => {
+  test('keeps numbers that JavaScript can represent, and digits in texts', async () => {
     const metadata = { id: '12345678901234567890', text: 'n: 12345678901234567890', much: 1e21, few: 0.1 };
     const answer = await api.call('POST', '/v1/blocks/', { label: 'a', value: '', metadata });
     expect(answer.body.metadata).toEqual(metadata);
@@ -309,14 +308,14 @@ describe('a body', () => {
       `{"requests":[${`{"messages":[${'1,'.repeat(999)}1]},`.repeat(999)}{"messages":[]}]}`,
       '/requests/0/',
     ],
-  ])('with very many mistakes is 422 and names some of them: %s %.40s', async (path, body, field) => {
+  ])('with very many errors is 422 and names some of them: %s %.40s', async (path, body, field) => {
     const answer = await api.call('POST', path, body);
     expect([answer.status, answer.body.code]).toEqual([422, 'validation_failed']);
     expect(answer.body.errors.length).toBeLessThanOrEqual(100);
     expect(answer.body.errors[0].path).toContain(field);
   });
 
-  test('may be missing where none is needed, whatever the content type', async () => {
+  test('may be absent if not needed, whatever the content type', async () => {
     const agent = await createAgent(api);
     const block = await api.call('POST', '/v1/blocks/', { label: 'other', value: '' });
     const path = `/v1/agents/${agent}/core-memory/blocks/attach/${block.body.id}`;
@@ -352,7 +351,7 @@ describe('a query', () => {
     ['/v1/steps/?start_date=2026-11-21T06:00:00%2B16:00', '?start_date'],
     ['/v1/steps/?end_date=2026-11-21T06:00:00-23:59', '?end_date'],
     ['/v1/steps/?end_date=0000-01-01', '?end_date'],
-  ])('that cannot be used is 422 and names the parameter: %s', async (url, path) => {
+  ])('that is invalid is 422 and names the parameter: %s', async (url, path) => {
     const answer = await api.call('GET', url);
     expect(answer.status).toBe(422);
     expect(answer.body.errors[0].path).toBe(path);
@@ -365,12 +364,12 @@ describe('a query', () => {
     '2026-11-21T06:00:00-15:59',
     '0001-01-01T00:00:00%2B15:59',
     '9999-12-31T23:59:59-15:59',
-  ])('takes every time that the database can hold: %s', async (time) => {
+  ])('accepts every time that the database can store: %s', async (time) => {
     expect((await api.call('GET', `/v1/steps/?start_date=${time}`)).status).toBe(200);
   });
 
   test.each(['agents', 'blocks', 'tools', 'runs', 'batches', 'steps'])(
-    'of %s takes a cursor whose time is beyond the year 9999',
+    'of %s accepts a cursor with a time beyond the year 9999',
     async (list) => {
       const prefix = list === 'batches' ? 'job' : list.slice(0, -1);
       const id = `${prefix}-ffffffff-ffff-7fff-bfff-ffffffffffff`;
@@ -390,30 +389,27 @@ describe('a query', () => {
     ['DELETE', `/v1/blocks/block-${UNKNOWN_UUID}`],
     ['GET', '/livez'],
     ['GET', '/openapi.json'],
-  ] as const)(
-    'that a route does not take is 422 and names the first parameter: %s %s',
-    async (method, url) => {
-      const answer = await api.call(method, `${url}?force=true&more=`, method === 'POST' ? {} : undefined);
-      expect([answer.status, answer.body.errors]).toEqual([
-        422,
-        [{ path: '?force', message: 'is not known here' }],
-      ]);
-      expect(answer.body.detail).toContain('?force');
-    },
-  );
+  ] as const)('unknown to a route is 422 and names the first parameter: %s %s', async (method, url) => {
+    const answer = await api.call(method, `${url}?force=true&more=`, method === 'POST' ? {} : undefined);
+    expect([answer.status, answer.body.errors]).toEqual([
+      422,
+      [{ path: '?force', message: 'is not known here' }],
+    ]);
+    expect(answer.body.detail).toContain('?force');
+  });
 
-  test('changes nothing about routes that do not exist', async () => {
+  test('does not change the answer of unknown routes', async () => {
     expect((await api.call('GET', '/v1/nothing?force=true')).status).toBe(404);
     expect((await api.call('GET', '/v1/nothing%00?force=%00')).status).toBe(404);
     expect((await api.call('DELETE', '/v1/messages/batches?force=true')).status).toBe(405);
     expect((await api.call('DELETE', '/v1/messages/batches?force=%00')).status).toBe(405);
   });
 
-  test('takes empty values as absent, as a null of the client comes', async () => {
+  test('treats empty values as absent, because clients send null this way', async () => {
     expect((await api.call('GET', '/v1/agents/?before=&after=&limit=')).status).toBe(200);
   });
 
-  test('takes one value of a list, and several', async () => {
+  test('accepts a single value or several values of a list', async () => {
     await createAgent(api, { tags: ['red'] });
     await createAgent(api, { tags: ['blue'] });
     expect((await api.call('GET', '/v1/agents/?tags=red')).body).toHaveLength(1);
@@ -429,7 +425,7 @@ describe('a query', () => {
   });
 });
 
-test('a NUL in the path is 422 and names its part', async () => {
+test('a NUL in the path is 422 and names its parameter', async () => {
   const agent = await createAgent(api);
   for (const method of ['GET', 'PATCH'] as const) {
     const path = `/v1/agents/${agent}/core-memory/blocks/a%00b`;
@@ -438,7 +434,7 @@ test('a NUL in the path is 422 and names its part', async () => {
   }
 });
 
-test('nothing of the database or of the program shows in an unforeseen error', async () => {
+test('an unexpected error shows nothing of the database or program', async () => {
   const broken = await openApi();
   await broken.database.pool.query('alter table agent rename column tags to labels');
   const answer = await broken.call('GET', '/v1/agents/');
@@ -448,7 +444,7 @@ test('nothing of the database or of the program shows in an unforeseen error', a
   await broken.close();
 });
 
-test('readyz fails when the database is behind, and livez does not', async () => {
+test('readyz fails on an outdated database, and livez does not', async () => {
   const behind = await openApi();
   await behind.database.pool.query('delete from kysely_migration');
   expect((await behind.call('GET', '/readyz')).status).toBe(503);
@@ -456,11 +452,11 @@ test('readyz fails when the database is behind, and livez does not', async () =>
   await behind.close();
 });
 
-test('readyz fails on a database that takes no writes, as a write does, and says why', async () => {
+test('readyz fails like a write on a read-only database, with the reason', async () => {
   const demoted = await openApi();
   const name = new URL(demoted.database.url).pathname.slice(1);
   await demoted.database.pool.query(`alter database ${name} set default_transaction_read_only = on`);
-  // The setting is for sessions that begin after it: all end, this one too.
+  // The setting applies to new sessions: end all, including this session.
   await demoted.database.pool
     .query(`select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database()`)
     .catch(() => undefined);
@@ -488,7 +484,7 @@ test('a null answer is the JSON null', async () => {
   ]);
 });
 
-test('models can be looked up, each with who answers it', async () => {
+test('models can be looked up, with the provider of their answers', async () => {
   const models = await api.call('GET', '/v1/models/');
   expect(models.body).toContainEqual(
     expect.objectContaining({

@@ -10,7 +10,7 @@ afterAll(() => api.close());
 const reset = (id: string, body?: object) => api.call('PATCH', `/v1/agents/${id}/reset-messages`, body);
 const submit = (id: string) => api.call('POST', '/v1/batches', { requests: [{ agent_id: id, input: 'x' }] });
 
-/** What the worker does when the run of an agent ends, as far as its conversation is concerned. */
+/** Releases the conversation as the worker does at the end of a run. */
 const release = (id: string) =>
   api.database.pool.query(
     `with ended as (update run set state = 'completed', stop_reason = 'end_turn', ended_at = app_now() where agent_id = $1)
@@ -26,7 +26,7 @@ async function contextFrom(id: string): Promise<number> {
   return rows[0]!.seq;
 }
 
-test('an agent is made to forget its conversation', async () => {
+test("resetting an agent's conversation", async () => {
   const id = await createAgent(api);
   expect((await reset(id)).body).toBeNull();
   expect(await contextFrom(id)).toBe(1);
@@ -41,7 +41,7 @@ test('an agent is made to forget its conversation', async () => {
   expect((await api.call('GET', `/v1/agents/${id}`)).body.message_ids).toHaveLength(1);
 });
 
-test('after a reset an agent has no messages, and later those since; its runs and batches still answer theirs', async () => {
+test('hides its earlier messages from the agent but not from runs and batches', async () => {
   const id = await createAgent(api);
   const said = async (query = '') =>
     (await api.call('GET', `/v1/agents/${id}/messages${query}`)).body.map(
@@ -77,7 +77,7 @@ test('after a reset an agent has no messages, and later those since; its runs an
   expect(ofRun).toMatchObject([{ id: before }]);
 });
 
-test("what Letta's older client says in the query is taken as well", async () => {
+test("accepts the query parameter of Letta's older client", async () => {
   const id = await createAgent(api);
   for (const query of ['?add_default_initial_messages=true', '?add_default_initial_messages=']) {
     const answer = await api.call('PATCH', `/v1/agents/${id}/reset-messages${query}`);
@@ -86,7 +86,7 @@ test("what Letta's older client says in the query is taken as well", async () =>
   expect((await api.call('PATCH', `/v1/agents/${id}/reset-messages?force=true`)).status).toBe(422);
 });
 
-test('not while a run goes on in it: that is a conflict, and nothing changes', async () => {
+test('is a conflict during a run and changes nothing', async () => {
   const id = await createAgent(api);
   await submit(id);
   const before = await contextFrom(id);
@@ -96,7 +96,7 @@ test('not while a run goes on in it: that is a conflict, and nothing changes', a
   expect(await contextFrom(id)).toBe(before);
 });
 
-test('an agent that is not there is not found, and a misspelt field is named', async () => {
+test('answers 404 for an unknown agent and names an unknown field', async () => {
   expect((await reset(`agent-${UNKNOWN_UUID}`)).status).toBe(404);
   const id = await createAgent(api);
   const { status, body } = await reset(id, { add_initial: true });

@@ -8,7 +8,7 @@ beforeAll(async () => {
 });
 afterAll(() => api.close());
 
-/** Submits one request a text, to agents of their own, and returns the runs in request order. */
+/** Submits a request per text, to an agent each, and returns the runs in request order. */
 async function submitRuns(texts: readonly string[]) {
   const requests = [];
   for (const input of texts) requests.push({ agent_id: await createAgent(api), input });
@@ -17,7 +17,7 @@ async function submitRuns(texts: readonly string[]) {
   return { batch, runs, agents: requests.map((request) => request.agent_id) };
 }
 
-/** What some work comes to, and what part of it was done in its longest stretch, in time of this thread's CPU. */
+/** Returns the result of some work, and its longest stretch as a share of this thread's CPU time. */
 async function longestStretchOf<Result>(work: () => Promise<Result>) {
   const usedUs = (): number => {
     const { user, system } = process.threadCpuUsage();
@@ -40,7 +40,7 @@ async function longestStretchOf<Result>(work: () => Promise<Result>) {
   return { result, stretch: longest / (usedUs() - before) };
 }
 
-/** Writes a step of a run as ingest would: an answer with a call, its result, an answer; the run has ended. */
+/** Writes two steps of a run as ingest would: an answer with a call, its result, a last answer. The run has ended. */
 async function writeSteps(run: { id: string; conversation_id: string }): Promise<void> {
   const run_id = run.id.slice(4);
   const conversation_id = run.conversation_id.slice('conversation-'.length);
@@ -133,7 +133,7 @@ async function writeSteps(run: { id: string; conversation_id: string }): Promise
 }
 
 describe('a run', () => {
-  test('has Letta’s fields, and what it is of its batch', async () => {
+  test('has Letta’s fields and its batch', async () => {
     const { batch, runs, agents } = await submitRuns(['a']);
     expect(runs[0]).toEqual({
       id: expect.stringMatching(/^run-/),
@@ -194,7 +194,7 @@ describe('a run', () => {
     ['cancelled', 'cancelled', null, 'cancelled', 'cancelled'],
     ['expired', 'expired', null, 'failed', 'llm_api_error'],
   ])(
-    'in state %s for %s shows Letta’s names and keeps the true ones',
+    'in state %s for %s shows Letta’s names and keeps the exact state',
     async (state, reason, error, status, shown) => {
       const { runs } = await submitRuns(['a']);
       await api.database.pool.query(
@@ -210,7 +210,7 @@ describe('a run', () => {
     },
   );
 
-  test('that ended a year after it began is read as any other, and so is its batch', async () => {
+  test('that took a year is shown like any other, and so is its batch', async () => {
     const { batch, runs } = await submitRuns(['x']);
     const { pool } = api.database;
     const yearNs = 365 * 86_400 * 1e9;
@@ -229,7 +229,7 @@ describe('a run', () => {
     }
   });
 
-  test('that is queued names the run that holds its conversation, wherever it is read; no other names one', async () => {
+  test('that is queued names the run that holds its conversation, wherever it is shown; other runs name none', async () => {
     const agent_id = await createAgent(api);
     const submit = async (...inputs: readonly string[]) =>
       (await api.call('POST', '/v1/batches', { requests: inputs.map((input) => ({ agent_id, input })) }))
@@ -247,14 +247,14 @@ describe('a run', () => {
     expect((await list('state=queued')).slice(-2)).toEqual(waiting);
     expect(await list(`batch_id=${first.id}`)).toEqual([holder, waiting[0]]);
     expect(await list(`batch_id=${second.id}`)).toEqual([waiting[1]]);
-    // Nobody has taken it for the moment.
+    // The conversation is free for the moment.
     await api.database.pool.query('update conversation set run_id = null where run_id = $1', [
       holder.id.slice(4),
     ]);
     expect((await list(`batch_id=${second.id}`))[0]).toMatchObject({ state: 'queued', waits_for: null });
   });
 
-  test('unknown is 404, malformed 422', async () => {
+  test('is 404 if unknown and 422 if malformed', async () => {
     for (const path of ['', '/messages', '/steps', '/usage']) {
       expect((await api.call('GET', `/v1/runs/run-${UNKNOWN_UUID}${path}`)).status).toBe(404);
       expect((await api.call('GET', `/v1/runs/run-1${path}`)).status).toBe(422);
@@ -263,7 +263,7 @@ describe('a run', () => {
 });
 
 describe('listing runs', () => {
-  test('a page is cut for the size of the messages that its runs await an answer to', async () => {
+  test('cuts a page by the size of messages with awaited calls', async () => {
     const { batch } = await submitRuns(['a', 'b', 'c']);
     const { pool } = api.database;
     await pool.query(
@@ -283,8 +283,8 @@ describe('listing runs', () => {
     expect(headers['link']).toContain(`after=${body[1].id}`);
   });
 
-  test('plans the calls that its runs await an answer to with room for other requests between them', async () => {
-    // Some 30 ms for a text of 990 characters.
+  test('plans awaited calls with pauses for other requests', async () => {
+    // About 30 ms for a text of 990 characters.
     const parameters = {
       type: 'object',
       properties: { text: { type: 'string', pattern: '^(?!(?:.?){1000}!)' } },
@@ -324,7 +324,7 @@ describe('listing runs', () => {
     expect(stretch).toBeLessThan(0.25);
   });
 
-  test('B117: filters by agent, batch, status and reason, and pages whole both ways', async () => {
+  test('filters by agent, batch, status and reason, and pages both ways without loss', async () => {
     const { batch, runs, agents } = await submitRuns(['a', 'b', 'c', 'd', 'e']);
     const ids = runs.map((run: { id: string }) => run.id);
     const list = async (query: string) =>
@@ -368,7 +368,7 @@ describe('listing runs', () => {
   });
 });
 
-describe('what a run did', () => {
+describe('the content of a run', () => {
   let run: { id: string; conversation_id: string; agent_id: string };
   let batch: { id: string };
   beforeEach(async () => {
@@ -378,7 +378,7 @@ describe('what a run did', () => {
     await writeSteps(run);
   });
 
-  test('shows as messages of Letta’s union, oldest first', async () => {
+  test('is listed as messages of Letta’s union, oldest first', async () => {
     const { body } = await api.call('GET', `/v1/runs/${run.id}/messages`);
     expect(body.map((message: Record<string, unknown>) => message.message_type)).toEqual([
       'user_message',
@@ -409,7 +409,7 @@ describe('what a run did', () => {
     ]);
   });
 
-  test("shows among its agent's messages what it says by the tool that the caller names", async () => {
+  test('shows tool calls as agent messages if the caller names the tool', async () => {
     const typesOf = async (query: string) =>
       (await api.call('GET', `/v1/agents/${run.agent_id}/messages?${query}`)).body.map(
         (message: { message_type: string; content?: string }) => [message.message_type, message.content],
@@ -423,7 +423,7 @@ describe('what a run did', () => {
     }
   });
 
-  test('is listed to its end over a row that shows nothing', async () => {
+  test('is listed to its end across a row that shows nothing', async () => {
     await api.database.pool.query(`update tool_call set tool_name = 'send_message' where run_id = $1`, [
       run.id.slice(4),
     ]);
@@ -434,7 +434,7 @@ describe('what a run did', () => {
     }
   });
 
-  test('shows as internal messages of its batch, the tool named even on a page of its own', async () => {
+  test('is listed as internal messages of its batch, with tool names even on a separate page', async () => {
     const path = `/v1/messages/batches/${batch.id}/messages`;
     const { messages } = (await api.call('GET', `${path}?order=asc`)).body;
     expect(messages.map((message: Record<string, unknown>) => message.role)).toEqual([
@@ -456,7 +456,7 @@ describe('what a run did', () => {
     expect(new Set(messages.map((message: { batch_item_id: string }) => message.batch_item_id)).size).toBe(1);
   });
 
-  test('B36: shows as steps, one by one and across runs', async () => {
+  test('is listed as steps, per run and across runs', async () => {
     const steps = (await api.call('GET', `/v1/runs/${run.id}/steps`)).body;
     expect(
       steps.map((step: Record<string, unknown>) => [step.number, step.status, step.stop_reason]),
@@ -510,7 +510,7 @@ describe('what a run did', () => {
     await set(['done', 'end_turn']);
   });
 
-  test('shows what it has used wherever it is read', async () => {
+  test('shows its usage wherever it is read', async () => {
     const used = {
       steps: 2,
       tool_calls: 1,
@@ -534,7 +534,7 @@ describe('what a run did', () => {
     await setCall('succeeded');
   });
 
-  test('B36, B117: shows as usage', async () => {
+  test('has a usage of its own', async () => {
     expect((await api.call('GET', `/v1/runs/${run.id}/usage`)).body).toEqual({
       prompt_tokens: 30,
       completion_tokens: 6,

@@ -28,7 +28,7 @@ async function textsOf(jobId: string, query = ''): Promise<(string | undefined |
 }
 
 describe('a template', () => {
-  test('makes one run an input, each in a conversation of its own, under the name that the caller gave', async () => {
+  test("makes a run per input, each in its own conversation, under the caller's id", async () => {
     const { status, body } = await map(
       'Route this {% if urgent %}URGENT {% endif %}ticket of {{ from.name | upcase }}: {{ text }}',
       [
@@ -52,7 +52,7 @@ describe('a template', () => {
     expect((await api.call('GET', `/v1/agents/${agent_id}/messages`)).body).toEqual([]);
   });
 
-  test('may have its runs take turns in the conversation of the agent', async () => {
+  test("lets its runs take turns in the agent's conversation", async () => {
     const inputs = ['a', 'b'].map((custom_id) => ({ custom_id, variables: {} }));
     const { body } = await map('Go on.', inputs, { conversation: 'agent' });
     const runs = await api.call('GET', `/v1/runs?batch_id=${body.id}&order=asc`);
@@ -67,21 +67,21 @@ describe('a template', () => {
       '{"x":1} [1,{"y":null}]',
     ],
     ['null and false are values', '[{{ a }}] {{ b }}', { a: null, b: false }, '[] false'],
-    ['text is never taken for a template', '{{ a }}', { a: '{% raw %}{{ a }}' }, '{% raw %}{{ a }}'],
+    ['input text is never parsed as a template', '{{ a }}', { a: '{% raw %}{{ a }}' }, '{% raw %}{{ a }}'],
     [
-      'filters look at properties of the elements of lists',
+      'filters match properties of list elements',
       "{{ a | where: 'x', 1 }} {{ a | find: 'x', 2 }}",
       { a: [{ x: 1 }, { x: 2 }] },
       '[{"x":1}] {"x":2}',
     ],
     [
-      'structures print as JSON whatever writes them',
+      'structures print as JSON in every tag',
       '{{ a | raw }}{% echo a %}{% cycle a %}',
       { a: [1, 2] },
       '[1,2][1,2][1,2]',
     ],
     [
-      'texts and lists are searched',
+      'texts and lists are searchable',
       "{{ a | replace: 'l', 'L' }} {{ a | remove_last: 'l' }} {{ a | split: 'll' }} " +
         "{% if a contains 'ell' and b contains 'x' %}yes{% endif %}",
       { a: 'hello', b: ['x'] },
@@ -95,7 +95,7 @@ describe('a template', () => {
 });
 
 describe('a result is found by custom_id', () => {
-  test('among the messages of a batch and among its runs', async () => {
+  test('in the messages and runs of a batch', async () => {
     const { body } = await submit({
       requests: [
         { agent_id, input: 'first', custom_id: 'a/1', conversation: 'isolated' },
@@ -114,13 +114,13 @@ describe('a result is found by custom_id', () => {
     expect(runs.body).toMatchObject([{ custom_id: 'a/1', ordinal: 0 }]);
   });
 
-  test('of runs only together with the batch in which it is unique', async () => {
+  test('in runs only together with its batch', async () => {
     const answer = await api.call('GET', '/v1/runs?custom_id=a');
     expect([answer.status, answer.body.errors[0].path]).toEqual([422, '?custom_id']);
   });
 });
 
-/** A list of 2^26 lists around `leaf`, told in few words. */
+/** Returns a short template for a list of 2^26 lists around `leaf`. */
 const nested = (leaf: string): string =>
   [
     `{% assign none = '' | split: '' %}{% assign l = none | push: ${leaf} %}`,
@@ -135,20 +135,20 @@ const LISTS = [
   ),
 ].join('');
 
-describe('a template that cannot be filled in stores nothing', () => {
+describe('an unusable template stores nothing', () => {
   const good = { custom_id: 'good', variables: { a: 'x' } };
   const template = () => ({ agent_id, input: 'Say {{ a }}.' });
 
   test.each<[string, () => object, number, string, RegExp]>([
     [
-      'a variable that one input does not give',
+      'a variable missing in an input',
       () => ({ template: template(), inputs: [good, { custom_id: 'bad', variables: { b: 1 } }] }),
       422,
       '/inputs/1/variables',
       /undefined variable: a/,
     ],
     [
-      'a member that it does not give',
+      'a missing member',
       () => ({ template: { agent_id, input: '{{ a.b.c }}' }, inputs: [good] }),
       422,
       '/inputs/0/variables',
@@ -178,7 +178,7 @@ describe('a template that cannot be filled in stores nothing', () => {
       ],
     ),
     [
-      'a tag that is not closed',
+      'an unclosed tag',
       () => ({ template: { agent_id, input: '{% if a %}' }, inputs: [good] }),
       422,
       '/template/input',
@@ -202,23 +202,27 @@ describe('a template that cannot be filled in stores nothing', () => {
       [
         ['a text', '{% for i in (1..20) %}{{ a }}{% endfor %}', 'x'.repeat(1_000_000)],
         [
-          'a text that is captured',
+          'a captured text',
           '{% capture b %}{% for i in (1..20) %}{{ a }}{% endfor %}{% endcapture %}b',
           'x'.repeat(1_000_000),
         ],
         ['a list', '{% for i in a %}{{ a }}{% endfor %}', Array<string>(200).fill('x'.repeat(1_000))],
-        ['a list beside no escape', '{% for i in a %}{{ a | raw }}{% endfor %}', Array(5_000).fill('x')],
+        [
+          'a list beside an unescaped list',
+          '{% for i in a %}{{ a | raw }}{% endfor %}',
+          Array(5_000).fill('x'),
+        ],
         ['a list of lists that hold each other twice', `${nested('a')}{{ l }}`, 'x'.repeat(1_000)],
       ] as const
     ).map(([what, input, a]): [string, () => object, number, string, RegExp] => [
-      `${what} that is written over and over`,
+      `${what}, written over and over`,
       () => ({ template: { agent_id, input }, inputs: [{ custom_id: 'x', variables: { a } }] }),
       422,
       '/inputs/0/variables',
       /limit exceeded/,
     ]),
     [
-      'a filter that follows a long path for each of many elements',
+      'a filter with a long path for many elements',
       () => ({
         template: { agent_id, input: '{{ a | map: path }}' },
         inputs: [{ custom_id: 'x', variables: { a: Array(20_000).fill(1), path: '.'.repeat(20_000) } }],
@@ -241,7 +245,7 @@ describe('a template that cannot be filled in stores nothing', () => {
       '{{ list | split: pattern }}',
       '{% if text contains list %}x{% endif %}',
     ].map((input): [string, () => object, number, string, RegExp] => [
-      `a long text that is looked for in a long text: ${input}`,
+      `a search for a long text in a long text: ${input}`,
       () => {
         const pattern = `b${'a'.repeat(20_000)}`;
         const text = `a${pattern}`.repeat(50);
@@ -255,7 +259,7 @@ describe('a template that cannot be filled in stores nothing', () => {
       /^search limit exceeded/,
     ]),
     [
-      'a variable whose name is long',
+      'a variable with a long name',
       () => ({ template: { agent_id, input: `{{ a['x${'😀'.repeat(1_000)}'] }}` }, inputs: [good] }),
       422,
       '/inputs/0/variables',
@@ -269,7 +273,7 @@ describe('a template that cannot be filled in stores nothing', () => {
       /more than 2 s/,
     ],
     [
-      'a text that comes to nothing',
+      'a template that renders to nothing',
       () => ({
         template: { agent_id, input: '{{ a }}' },
         inputs: [{ custom_id: 'x', variables: { a: ' ' } }],
@@ -279,14 +283,14 @@ describe('a template that cannot be filled in stores nothing', () => {
       /to an empty text/,
     ],
     [
-      'one custom_id twice',
+      'a repeated custom_id',
       () => ({ template: template(), inputs: [good, good] }),
       422,
       '/inputs/1/custom_id',
       /same as the custom_id of \/inputs\/0/,
     ],
     [
-      'two custom_ids that are stored alike',
+      'two custom_ids with the same stored form',
       () => ({ template: template(), inputs: [good, { ...good, custom_id: 'go\u0000od' }] }),
       422,
       '/inputs/1/custom_id',
@@ -307,8 +311,14 @@ describe('a template that cannot be filled in stores nothing', () => {
       /no agent/,
     ],
     ['no inputs', () => ({ template: template(), inputs: [] }), 422, '/inputs', /must not be empty/],
-    ['inputs left out', () => ({ template: template() }), 422, '/inputs', /is missing/],
-    ['inputs alone', () => ({ inputs: [good] }), 422, '/requests', /must be there/],
+    ['absent inputs', () => ({ template: template() }), 422, '/inputs', /is missing/],
+    [
+      'inputs without a template',
+      () => ({ inputs: [good] }),
+      422,
+      '/requests',
+      /is required, unless there is a template/,
+    ],
     [
       'inputs beside requests',
       () => ({ requests: [{ agent_id, input: 'x' }], inputs: [good] }),
@@ -321,7 +331,7 @@ describe('a template that cannot be filled in stores nothing', () => {
       () => ({ requests: [{ agent_id, input: 'x' }], template: template(), inputs: [good] }),
       422,
       '/requests',
-      /come beside a template/,
+      /cannot be combined with a template/,
     ],
   ])('%s', async (_name, make, status, path, message) => {
     const before = await countRows(api);
@@ -331,7 +341,7 @@ describe('a template that cannot be filled in stores nothing', () => {
     expect(await countRows(api)).toEqual(before);
   });
 
-  test('names every input that is wrong, up to a hundred', async () => {
+  test('names every wrong input, up to a hundred', async () => {
     const inputs = Array.from({ length: 300 }, (_, index) => ({
       custom_id: `${index}`,
       variables: index % 2 === 0 ? { a: 1 } : {},
@@ -348,7 +358,7 @@ describe('a template that cannot be filled in stores nothing', () => {
     expect(body.detail.match(/stored/g)).toHaveLength(1);
   });
 
-  test('by its own fields, not by those of requests that are not there', async () => {
+  test('names its own fields, not fields of absent requests', async () => {
     const inputs = [{ custom_id: 'only', variables: {} }];
     const unknown = await map('Go.', inputs, { agent_id: `agent-${UNKNOWN_UUID}` });
     expect(unknown.body.errors).toMatchObject([{ path: '/template/agent_id' }]);
@@ -357,7 +367,7 @@ describe('a template that cannot be filled in stores nothing', () => {
     expect([twin.status, twin.body.errors]).toMatchObject([422, [{ path: '/template/client_tools' }]]);
   });
 
-  test('when it comes to more than a body could hold', async () => {
+  test('that renders to more than a body could hold', async () => {
     const inputs = Array.from({ length: 300 }, (_, index) => ({ custom_id: `${index}`, variables: {} }));
     const before = await countRows(api);
     const answer = await map('x'.repeat(1_000_000), inputs);
@@ -366,7 +376,7 @@ describe('a template that cannot be filled in stores nothing', () => {
   });
 });
 
-test('10,000 inputs over one agent are one transaction of a bounded number of statements', async () => {
+test('10,000 inputs of an agent take one transaction and a bounded number of statements', async () => {
   const statements: string[] = [];
   const counted: Database = new Kysely<DB>({
     dialect: new PostgresDialect({ pool: api.database.pool }),

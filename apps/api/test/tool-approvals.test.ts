@@ -16,7 +16,7 @@ describe('the approval of a tool', () => {
   });
   const rulesOf = async (id: string) => (await api.call('GET', `/v1/agents/${id}`)).body.tool_rules;
 
-  test("is a rule that is added once and removed again, whichever of Letta's ways says so", async () => {
+  test("is a rule that is added once and removed, by each of Letta's ways", async () => {
     const others = [approval('memory_replace'), { ...approval('memory_insert'), type: 'exit_loop' }];
     const id = await createAgent(api, { tool_rules: others });
     const path = `/v1/agents/${id}/tools/approval/memory_insert`;
@@ -35,7 +35,7 @@ describe('the approval of a tool', () => {
     }
   });
 
-  test('may be asked for by a rule before the agent has the tool; one whose tool is gone stays, and says nothing about others', async () => {
+  test('may be required before the agent has the tool; a rule of a deleted tool stays and affects no others', async () => {
     const refund = {
       name: 'refund',
       description: '',
@@ -59,11 +59,11 @@ describe('the approval of a tool', () => {
       [{ path: '/tool_rules/3/tool_name', message: expect.stringContaining('GET /v1/tools/') }],
     ]);
     expect(await rulesOf(id)).toEqual(sentBack);
-    // A built-in tool comes back when an agent is given it.
+    // A built-in tool returns when it is given to an agent.
     await createAgent(api, { tool_rules: [approval('core_memory_append')] });
   });
 
-  test('names what is wrong with the wish, and changes nothing', async () => {
+  test('names the error in the request and changes nothing', async () => {
     const id = await createAgent(api);
     const path = `/v1/agents/${id}/tools/approval`;
     const unsaid = await api.call('PATCH', `${path}/memory_insert`, {});
@@ -73,12 +73,12 @@ describe('the approval of a tool', () => {
     for (const requires_approval of [true, false]) {
       expect((await api.call('PATCH', `${path}/memory_rethink`, { requires_approval })).status).toBe(404);
     }
-    const nobody = `/v1/agents/agent-${UNKNOWN_UUID}/tools/approval/memory_insert`;
-    expect((await api.call('PATCH', nobody, { requires_approval: true })).status).toBe(404);
+    const unknownAgent = `/v1/agents/agent-${UNKNOWN_UUID}/tools/approval/memory_insert`;
+    expect((await api.call('PATCH', unknownAgent, { requires_approval: true })).status).toBe(404);
     expect(await rulesOf(id)).toEqual([]);
   });
 
-  test('that the tool itself asks for cannot be taken away from one agent', async () => {
+  test('that the tool itself requires cannot be removed from an agent', async () => {
     const [tool] = (await api.call('GET', '/v1/tools/?name=memory_rethink')).body;
     const id = await createAgent(api, { tool_ids: [tool.id] });
     await api.call('PATCH', `/v1/tools/${tool.id}`, { default_requires_approval: true });

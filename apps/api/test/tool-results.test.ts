@@ -7,7 +7,7 @@ beforeAll(async () => {
 });
 afterAll(() => api.close());
 
-test("the caller's answer to a call may not have a field that is not known, but those of Letta", async () => {
+test("the caller's answer to a call may have only known fields and Letta's", async () => {
   const path = `/v1/runs/run-${UNKNOWN_UUID}/tool-results`;
   const result = {
     type: 'tool',
@@ -26,31 +26,31 @@ test("the caller's answer to a call may not have a field that is not known, but 
   expect((await api.call('POST', path, { approvals: [result, denial] })).status).toBe(404);
 });
 
-describe("an answer to a call, in the words of Letta's client", () => {
+describe("an answer to a call in the form of Letta's client", () => {
   const path = `/v1/runs/run-${UNKNOWN_UUID}/tool-results`;
   const approval = { type: 'approval', tool_call_id: 'a', approve: true, reason: null };
   const result = { type: 'tool', tool_call_id: 'b', tool_return: 'x', status: 'success' };
   const untyped = ({ type: _type, ...rest }: typeof approval | typeof result) => rest;
 
-  // The run is not known: what is answered 404 has been understood.
+  // The run is unknown, so a 404 means that the body was understood.
   test.each<[string, object]>([
     ['an ApprovalCreate', { type: 'approval', approvals: [approval, result], group_id: null }],
     [
-      'one whose older fields are null',
+      'an ApprovalCreate with null in its older fields',
       { type: 'approval', approvals: [approval], approval_request_id: null, approve: null, reason: null },
     ],
     ['elements without a type', { approvals: [untyped(approval), untyped(result)] }],
-  ])('is taken as %s', async (_name, body) => {
+  ])('is accepted as %s', async (_name, body) => {
     expect((await api.call('POST', path, body)).status).toBe(404);
   });
 
   const toSend =
-    'names no call: send approvals, one {type, tool_call_id, approve, reason} for each call in waits_for of the run';
+    'names no call: send approvals, with {type, tool_call_id, approve, reason} for each call in waits_for of the run';
   const noType =
-    'must be approval or tool, and may be left out where approve, or tool_return and status, say which';
+    'must be approval or tool; it may be absent beside approve, or beside tool_return and status';
   test.each<[string, object, readonly object[]]>([
     [
-      'of an old client, which names no call',
+      'of an old client, without a call',
       {
         type: 'approval',
         approvals: [approval],
@@ -66,17 +66,17 @@ describe("an answer to a call, in the words of Letta's client", () => {
       [{ path: '/type', message: 'must be approval' }],
     ],
     [
-      'that is both',
+      "with both types' fields",
       { approvals: [{ ...untyped(approval), ...untyped(result) }] },
       [{ path: '/approvals/0/type', message: noType }],
     ],
     [
-      'that is neither',
+      "with neither type's fields",
       { approvals: [{ tool_call_id: 'a' }] },
       [{ path: '/approvals/0/type', message: noType }],
     ],
     [
-      'without a type and with a field that is not known',
+      'without a type and with an unknown field',
       { approvals: [{ ...untyped(approval), resaon: 'No.' }] },
       [{ path: '/approvals/0/resaon', message: 'is not known here' }],
     ],

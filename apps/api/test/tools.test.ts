@@ -54,7 +54,7 @@ describe('uploading a tool', () => {
       { source_code: 'export function fax() {}', source_type: 'typescript', json_schema: { name: 'fax' } },
     ],
     ['client', { source_code: '', source_type: 'client', json_schema: { name: 'fax' } }],
-  ])('%s code is refused with 400 and a way out', async (_name, body) => {
+  ])('%s code is refused with 400 and the next step', async (_name, body) => {
     const answer = await api.call('POST', '/v1/tools/', body);
     expect(answer.status).toBe(400);
     expect(answer.body.detail).toMatch(/'fax'.*modules/);
@@ -102,7 +102,7 @@ describe('tools', () => {
     expect((await api.call('GET', '/v1/tools/?tool_types=magic')).status).toBe(400);
   });
 
-  test('page without loss, also from a tool that was deleted', async () => {
+  test('page without loss, also from a deleted tool', async () => {
     const all = (await api.call('GET', '/v1/tools/')).body.map((tool: { id: string }) => tool.id);
     const seen: string[] = [];
     for (let after = ''; ;) {
@@ -114,7 +114,7 @@ describe('tools', () => {
     expect(seen).toEqual(all);
   });
 
-  test('of a module appear when they are registered, follow its manifest, and can be given to agents', async () => {
+  test('of a module appear when registered, follow its manifest, and can be given to agents', async () => {
     const register = (tool: Parameters<typeof registerModuleTools>[2][number]) =>
       inTransaction(api.database.db, (trx) => registerModuleTools(trx, PROJECT_ID, [tool]));
     await register(weather);
@@ -130,17 +130,17 @@ describe('tools', () => {
     const gone = await api.call('POST', '/v1/agents', named);
     expect([gone.status, gone.body.errors[0].message]).toEqual([
       400,
-      "there is no tool named 'weather'; GET /v1/tools/ lists them. A module's tool that was deleted comes back when a " +
-        "worker starts, and the workers' log names modules that could not be loaded",
+      "there is no tool named 'weather'; GET /v1/tools/ lists all tools. A deleted module tool returns when a worker " +
+        "starts; the workers' log names modules that could not be loaded",
     ]);
     await register(weather);
     expect((await api.call('POST', '/v1/agents', named)).status).toBe(200);
-    // A module cannot take a built-in's name over.
+    // A module cannot take a built-in's name.
     await register({ ...weather, name: 'memory_insert' });
     expect((await api.call('GET', '/v1/tools/?name=memory_insert')).body[0].kind).toBe('memory');
   });
 
-  test('change in what is the caller’s, and not in what is the code’s', async () => {
+  test('change in the caller’s fields, but not in their code', async () => {
     const [tool] = (await api.call('GET', '/v1/tools/?name=memory_insert')).body;
     const changed = await api.call('PATCH', `/v1/tools/${tool.id}`, {
       tags: ['t'],
@@ -187,7 +187,7 @@ describe('tools', () => {
     expect((await api.call('PATCH', `/v1/tools/tool-${UNKNOWN_UUID}`, { tags: [] })).status).toBe(404);
   });
 
-  test('can be made to wait for an approval, by a change and by an upload', async () => {
+  test('can require approval, by a change or an upload', async () => {
     const [tool] = (await api.call('GET', '/v1/tools/?name=memory_insert')).body;
     const source_code = 'def memory_insert():\n    pass';
     const read = async () => (await api.call('GET', `/v1/tools/${tool.id}`)).body.default_requires_approval;
@@ -201,7 +201,7 @@ describe('tools', () => {
     expect(await read()).toBe(false);
   });
 
-  test('are taken from every agent when they are deleted; add-base-tools brings built-in ones back', async () => {
+  test('are removed from every agent when deleted; add-base-tools restores built-in tools', async () => {
     const agent = await createAgent(api, { include_base_tools: false, tools: ['memory_rethink'] });
     const [tool] = (await api.call('GET', '/v1/tools/?name=memory_rethink')).body;
     expect((await api.call('DELETE', `/v1/tools/${tool.id}`)).body).toBeNull();

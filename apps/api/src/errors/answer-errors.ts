@@ -6,34 +6,41 @@ import type { App } from '../context.ts';
 import { toAnswer, toProblem, type ErrorAnswer } from './problem.ts';
 import { answerOf } from './answer-of.ts';
 
-/** Nobody is there to read it. */
-const GONE = toAnswer(
-  new NightshiftError('invalid_argument', 'The client has gone before its body was whole.'),
+/** The client has disconnected. */
+const CLIENT_GONE = toAnswer(
+  new NightshiftError('invalid_argument', 'The client disconnected before its body was complete.'),
 );
 
 const TOO_SLOW = toAnswer(
-  new NightshiftError('too_slow', `What was asked takes the database longer than ${STATEMENT_MS / 1_000} s.`),
+  new NightshiftError(
+    'too_slow',
+    `The database needs longer than ${STATEMENT_MS / 1_000} s for this request.`,
+  ),
 );
 
-/** Answers one error; the log keeps what the answer must not say. Also for errors of the router, before any hook has run. */
+/** Answers an error, and logs the internal details. Also for errors of the router, before any hook. */
 export function answerError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
-  // A body that nobody reads, such as none, counts as aborted though it was whole.
+  // An unread body, such as an empty body, counts as aborted although it was complete.
   const isGone = request.raw.readableAborted && !request.raw.complete;
-  // Who reads or writes one thing has waited for others, and comes again; a list has found too much to look at.
+  // A slow read or write of a single row waited for a lock and can be retried; a slow list reads too many rows.
   const isSlow = isStatementTimeout(error) && isList(request);
-  const answer = isGone ? GONE : isSlow ? TOO_SLOW : answerOf(error, () => request.routeOptions.bodyLimit);
+  const answer = isGone
+    ? CLIENT_GONE
+    : isSlow
+      ? TOO_SLOW
+      : answerOf(error, () => request.routeOptions.bodyLimit);
   if (isGone) request.log.info({ err: error }, 'client_gone');
   else if (answer.status >= 500) request.log.error({ err: error }, answer.code);
   send(request, reply, answer);
 }
 
-/** Whether what is asked for are many, which can be narrowed. */
+/** Tells whether the request is for a list, whose filters can be narrowed. */
 function isList({ method, routeOptions: { url = '', schema } }: FastifyRequest): boolean {
   if (!['GET', 'HEAD'].includes(method) || schema?.querystring === undefined) return false;
   return !url.slice(url.lastIndexOf('/') + 1).startsWith(':');
 }
 
-/** Makes every error one body; see `problem.ts`. What has no route is answered at once, its body unread: nobody asked its key. */
+/** Gives every error the same body; see `problem.ts`. A request without a route is answered without its body or key. */
 export function answerErrors(app: App): void {
   app.setErrorHandler(answerError);
   const { methodsOf, isNamed } = rememberRoutes(app);
@@ -48,7 +55,7 @@ export function answerErrors(app: App): void {
   };
   app.setNotFoundHandler(answerNotFound);
   app.addHook('preParsing', (request, reply, payload, done) => {
-    // The name of a path is no id, though the router takes it for one where the path has not this method.
+    // A named path also matches an id's route; it is no id if the path lacks the method.
     const isMistaken = request.routeOptions.url?.includes(':') === true && isNamed(request.url);
     if (request.is404 || isMistaken) answerNotFound(request, reply);
     else done(null, payload);
@@ -58,7 +65,7 @@ export function answerErrors(app: App): void {
 function send(request: FastifyRequest, reply: FastifyReply, answer: ErrorAnswer): void {
   if (answer.retryAfterSeconds !== null) void reply.header('retry-after', answer.retryAfterSeconds);
   if (answer.status === 401) void reply.header('www-authenticate', 'Bearer');
-  // Clients made by Stainless try these again unless they are told that it lasts.
+  // Stainless clients retry these statuses unless told not to.
   if (answer.status === 409 || answer.status === 504) void reply.header('x-should-retry', 'false');
   void reply
     .code(answer.status)
@@ -73,13 +80,13 @@ function pathOf(url: string): string {
 }
 
 interface Routes {
-  /** The methods that a URL has; where its path has a name of its own, those of that. */
+  /** Returns the methods of a URL. A named path has only its own methods. */
   readonly methodsOf: (url: string) => readonly string[];
-  /** Whether the path of a URL is a route to the letter. */
+  /** Tells whether the path of a URL is a literal route. */
   readonly isNamed: (url: string) => boolean;
 }
 
-/** Learns every route from now on. */
+/** Records every route from now on. */
 function rememberRoutes(app: App): Routes {
   const routes: { readonly pattern: RegExp; readonly method: string }[] = [];
   const named = new Map<string, string[]>();

@@ -5,8 +5,8 @@ import { INTERNAL, toAnswer, type ErrorAnswer } from './problem.ts';
 import { toFieldErrors } from './field-errors.ts';
 
 /**
- * What to answer for anything that was thrown. Texts of the database and of libraries stay inside. `bodyLimit` says how many
- * bytes the route takes.
+ * Converts a thrown value to an answer. Hides the texts of the database and of libraries. `bodyLimit` is the route's limit in
+ * bytes.
  */
 export function answerOf(error: unknown, bodyLimit: () => number): ErrorAnswer {
   if (error instanceof NightshiftError) return toAnswer(error);
@@ -37,38 +37,38 @@ const away = (): NightshiftError =>
 
 const full = (): NightshiftError =>
   new NightshiftError('database_unreachable', 'The database has no connection left.');
-/** A database that has become a standby, or is set to be read-only. */
+/** The error of a standby or read-only database. */
 export const readOnly = (): NightshiftError =>
   new NightshiftError('database_unreachable', 'The database is read-only: it takes no writes.');
 
 const unstorable = (what: string): NightshiftError =>
-  new NightshiftError('validation_failed', `The request holds ${what} that the database cannot hold.`);
+  new NightshiftError('validation_failed', `The request holds ${what} that the database cannot store.`);
 
 const MIB = 1024 * 1024;
 
-/** What pg says, without a code, of a connection that it lost or could not get; of the last, at the rollback. */
+/** Messages of pg without a code, for a connection that was lost or not available; the last at a rollback. */
 const LOST_CONNECTION =
   /^(Connection terminated|timeout exceeded when trying to connect|Query read timeout|Client has encountered a connection error)/;
 
-/** By Fastify's codes, Node's, and PostgreSQL's SQLSTATEs or their classes. */
+/** Errors by Fastify's codes, Node's codes, and PostgreSQL's SQLSTATEs or their classes. */
 const KNOWN: Readonly<Record<string, (bodyLimit: () => number) => NightshiftError>> = {
   FST_ERR_CTP_BODY_TOO_LARGE: (bodyLimit) =>
     new NightshiftError(
       'payload_too_large',
-      `The body is larger than the ${bodyLimit() / MIB} MiB that this route takes.`,
+      `The body is larger than the ${bodyLimit() / MIB} MiB that this route accepts.`,
     ),
   FST_ERR_CTP_INVALID_MEDIA_TYPE: () =>
     new NightshiftError('unsupported_media_type', 'The content type of the body is not application/json.'),
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: () =>
-    new NightshiftError('invalid_argument', 'The body is not as long as its Content-Length.'),
+    new NightshiftError('invalid_argument', 'The length of the body differs from its Content-Length.'),
   FST_ERR_BAD_URL: () => new NightshiftError('invalid_argument', 'The URL is not properly encoded.'),
   FST_ERR_MAX_PARAM_LENGTH: () => new NightshiftError('invalid_argument', 'A part of the URL is too long.'),
-  // Unique violation that a check before it did not see.
+  // Unique violation after a check: a concurrent request was faster.
   '23505': () => new NightshiftError('conflict', 'Another request has just taken this name or label.'),
-  // A row that is referred to has been deleted meanwhile.
+  // A referenced row was deleted meanwhile.
   '23503': () =>
     new NightshiftError('conflict', 'Something that the request refers to has just been deleted.'),
-  // What the schemas of the requests are to refuse by name; here, so that none of it is taken for an error of ours.
+  // The schemas should refuse this by name; this is a fallback, so that it is not an internal error.
   '22021': () => unstorable('a character'),
   '22P05': () => unstorable('a character'),
   '22007': () => unstorable('a time'),

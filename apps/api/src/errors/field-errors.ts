@@ -1,6 +1,6 @@
 import { inPlainWords, ISSUES_MAX, type FieldError } from '@nightshift/agent-core';
 
-/** A Zod issue as the validator hands it on: its path joined, the rest of it in `params`. */
+/** A Zod issue from the validator: a joined path, the rest in `params`. */
 export interface ValidationIssue {
   readonly instancePath: string;
   readonly message?: string;
@@ -15,7 +15,10 @@ interface NestedIssue {
   readonly keys?: readonly string[];
 }
 
-/** About the first hundred offending fields: JSON Pointers into a body, `?name` for query parameters, the name for parts of the path. */
+/**
+ * Converts issues to at most about a hundred field errors. Paths: JSON Pointers into a body, `?name` for the query, names for
+ * path parameters.
+ */
 export function toFieldErrors(
   issues: readonly ValidationIssue[],
   context: string | undefined,
@@ -30,7 +33,7 @@ export function toFieldErrors(
     .map(({ path, message }) => ({ path: toPath(path, context), message }));
 }
 
-/** Of a union the branch that came furthest says what is wrong; unknown keys are named one by one. */
+/** Explains an issue: a union by its best matching branch, unknown keys one after the other. */
 function explain(
   issue: NestedIssue,
 ): readonly { readonly path: readonly PropertyKey[]; readonly message: string }[] {

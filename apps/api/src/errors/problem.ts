@@ -2,42 +2,42 @@ import type { NightshiftError } from '@nightshift/agent-core';
 import { ERROR_CATALOGUE, type ErrorCode, type FieldError } from '@nightshift/agent-core';
 import { z } from 'zod';
 
-/** The codes that a client may see. */
+/** The codes that clients may see. */
 const CODES = (Object.keys(ERROR_CATALOGUE) as ErrorCode[]).filter(
   (code) => code === 'internal' || ERROR_CATALOGUE[code].status !== null,
 );
 
 /**
- * The body of every error: RFC 9457's members, and `detail` as the string that Letta's clients expect. Its content type is
- * application/json all the same, because those clients read anything else as text.
+ * The body of every error: RFC 9457's members, with `detail` as the string that Letta's clients expect. Its content type is
+ * application/json, because Letta's clients read other types as text.
  */
 export const problemSchema = z
   .object({
-    type: z.string().describe('Names the kind of error; stable.'),
+    type: z.string().describe('Kind of the error; stable.'),
     title: z.string(),
     status: z.int(),
-    detail: z.string().describe('What is wrong with this request, and what to do next.'),
-    code: z.enum(CODES).meta({ id: 'ErrorCode' }).describe('The kind of error as one word; stable.'),
-    message: z.string().describe('The same as detail.'),
+    detail: z.string().describe('The problem with this request, and the next step.'),
+    code: z.enum(CODES).meta({ id: 'ErrorCode' }).describe('Code of the error; stable.'),
+    message: z.string().describe('Same as detail.'),
     errors: z
       .array(z.object({ path: z.string(), message: z.string() }).meta({ id: 'FieldError' }))
-      .describe('The offending fields.'),
+      .describe('The wrong fields.'),
     request_id: z.string(),
   })
   .meta({ id: 'Problem' });
 export type Problem = z.output<typeof problemSchema>;
 
-/** An error as it is answered. */
+/** An error for an answer. */
 export interface ErrorAnswer {
   readonly code: ErrorCode;
   readonly status: number;
   readonly message: string;
   readonly fields: readonly FieldError[];
-  /** Set where the client should come back by itself, after so many seconds. */
+  /** Seconds until the client should retry; null for no retry. */
   readonly retryAfterSeconds: number | null;
 }
 
-/** Answers an error of the catalogue; one that no client should see becomes `internal`. */
+/** Converts an error of the catalogue to an answer. Internal codes become `internal`. */
 export function toAnswer(error: NightshiftError): ErrorAnswer {
   const { status } = ERROR_CATALOGUE[error.code];
   if (status === null) return INTERNAL;
@@ -50,7 +50,7 @@ export function toAnswer(error: NightshiftError): ErrorAnswer {
   };
 }
 
-/** What a client learns of an error that was not foreseen. */
+/** The answer to an unexpected error. */
 export const INTERNAL: ErrorAnswer = {
   code: 'internal',
   status: 500,
@@ -59,7 +59,7 @@ export const INTERNAL: ErrorAnswer = {
   retryAfterSeconds: null,
 };
 
-/** The body of an answered error. */
+/** Returns the body of an error answer. */
 export function toProblem(answer: ErrorAnswer, requestId: string): Problem {
   const { title, next } = ERROR_CATALOGUE[answer.code];
   const detail = `${answer.message} ${next}`;

@@ -4,18 +4,18 @@ import type { App } from '../context.ts';
 import type { BodyParts } from '../read-body.ts';
 import type { LargeBodyThread } from './start-thread.ts';
 
-/** Bodies of requests that go to the thread, from their parser to {@link handOverLargeBodies}. */
+/** Bodies for the thread, from the parser to {@link handOverLargeBodies}. */
 const bodies = new WeakMap<FastifyRequest, BodyParts>();
 
-/** Headers of the answer that concern its connection, or that are set anew. */
+/** Headers of the answer's connection, or headers that are set again. */
 const OWN_HEADERS = ['connection', 'content-length', 'date', 'keep-alive', 'transfer-encoding'];
 
-/** Marks a request whose body is to be worked on in the thread of large bodies. */
+/** Marks a request for the thread of large bodies. */
 export function markLarge(request: FastifyRequest, body: BodyParts): void {
   bodies.set(request, body);
 }
 
-/** Answers the marked requests of the routes registered after this through the thread. */
+/** Answers the marked requests through the thread, for routes registered after this call. */
 export function handOverLargeBodies(app: App, thread: LargeBodyThread): void {
   app.addHook('preValidation', async (request, reply) => {
     const body = bodies.get(request);

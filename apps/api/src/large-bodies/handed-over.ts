@@ -2,24 +2,24 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import type { FastifyReply } from 'fastify';
 import type { BodyParts } from '../read-body.ts';
 
-/** A request as the main thread hands it over to the thread of large bodies. */
+/** A request passed from the main thread to the thread of large bodies. */
 export interface HandedOver {
   readonly method: string;
   readonly url: string;
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
-  /** None once the parser has taken it. */
+  /** Empty once the parser has taken it. */
   body: BodyParts;
   readonly request_id: string;
   /** Time of arrival. Unit: ns of the monotonic clock, which all threads share. */
   readonly arrived_ns: bigint;
-  /** Bytes of the budget that the main thread holds for the request until it is answered. */
+  /** Bytes that the main thread holds for the request until the answer. */
   readonly held_bytes: number;
 }
 
-/** The request under way in the thread of large bodies; empty in the main thread. */
+/** The current request in the thread of large bodies; empty in the main thread. */
 export const handedOver = new AsyncLocalStorage<HandedOver>();
 
-/** Milliseconds since the request arrived, in whichever thread. */
+/** Returns the milliseconds since the request arrived, in either thread. */
 export function elapsedMs(reply: FastifyReply): number {
   const { arrived_ns } = handedOver.getStore() ?? {};
   return arrived_ns === undefined ? reply.elapsedTime : Number(process.hrtime.bigint() - arrived_ns) / 1e6;

@@ -4,7 +4,7 @@ import type { HeldBytes } from '../body-budget.ts';
 import type { Context } from '../context.ts';
 import type { HandedOver } from './handed-over.ts';
 
-/** What the thread of large bodies is started with. */
+/** The start settings of the thread of large bodies. */
 export interface ThreadSettings extends Pick<Context, 'model' | 'prices'> {
   readonly apiKey: string;
   readonly bodyBytesMax: number;
@@ -18,7 +18,7 @@ export interface ToThread {
   readonly request: HandedOver;
 }
 
-/** The answer to a request that was handed over. */
+/** The thread's answer to a request. */
 export interface ThreadAnswer {
   readonly status: number;
   readonly headers: OutgoingHttpHeaders;

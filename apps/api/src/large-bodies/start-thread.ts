@@ -2,11 +2,11 @@ import { Worker } from 'node:worker_threads';
 import type { HandedOver } from './handed-over.ts';
 import type { FromThread, ThreadAnswer, ThreadSettings, ToThread } from './protocol.ts';
 
-/** The thread that works on large bodies, so that they hold up no other request. */
+/** A thread that handles large bodies, so that they do not delay other requests. */
 export interface LargeBodyThread {
-  /** Has a request answered; its body moves to the thread. Rejects when the thread ends before. */
+  /** Answers a request and moves its body to the thread. Rejects if the thread ends first. */
   answer(request: HandedOver): Promise<ThreadAnswer>;
-  /** Ends the thread, whatever it is at: Postgres rolls back its open transactions. */
+  /** Ends the thread at once. PostgreSQL rolls back its open transactions. */
   stop(): Promise<void>;
 }
 
@@ -15,15 +15,15 @@ interface Asked {
   reject(error: Error): void;
 }
 
-/** What the thread tells besides answers. */
+/** Events of the thread other than answers. */
 export interface ThreadEvents {
   onRing(signals: Extract<FromThread, { kind: 'ring' }>['signals']): void;
   onLog(line: string): void;
-  /** The thread has ended by itself, such as for want of memory. */
+  /** The thread ended on its own, for example for lack of memory. */
   onExit(): void;
 }
 
-/** Makes the thread, which starts with the first request and again with the next one after it has ended. */
+/** Creates the thread. It starts with the first request, and restarts with the next request after it ended. */
 export function createLargeBodyThread(settings: ThreadSettings, events: ThreadEvents): LargeBodyThread {
   let running: { readonly worker: Worker; readonly asked: Map<number, Asked> } | null = null;
   let ids = 0;

@@ -5,7 +5,7 @@ import { buildServer } from '../server.ts';
 import { handedOver, type HandedOver } from './handed-over.ts';
 import type { FromThread, ThreadAnswer, ThreadSettings, ToThread } from './protocol.ts';
 
-/** Connections to Postgres; requests beyond wait for one. */
+/** Most connections to PostgreSQL; further requests wait. */
 const CONNECTIONS_MAX = 10;
 
 const { databaseUrl, ...settings } = workerData as ThreadSettings;

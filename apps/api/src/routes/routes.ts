@@ -72,12 +72,12 @@ const BATCHES: readonly BatchRoute[] = [
   rejectHeldChanges,
 ];
 
-/** Routes that answer without a key. */
+/** Registers the routes that need no key. */
 export function openRoutes(app: App, context: Context): void {
   for (const route of OPEN) route(app, context);
 }
 
-/** Routes that need the key. Batches are one resource under Letta's path and a shorter one; the documentation shows Letta's. */
+/** Registers the routes that need the key. Batches have Letta's path and a shorter path; the documentation shows Letta's. */
 export function keyedRoutes(app: App, context: Context): void {
   for (const route of KEYED) route(app, context);
   for (const route of BATCHES) {

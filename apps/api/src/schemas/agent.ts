@@ -9,7 +9,7 @@ import { lettaStopReason } from './run.ts';
 import { hasNoControls, storedName } from './text.ts';
 import { toolResponse } from './tool.ts';
 
-/** Letta's kinds of agents. */
+/** Letta's agent types. */
 export const AGENT_TYPES = [
   'letta_v1_agent',
   'memgpt_agent',
@@ -29,52 +29,53 @@ const outputTokens = z.int().min(1).max(300_000);
 const contextWindow = z.int().min(1).max(10_000_000);
 const effort = z.enum(['low', 'medium', 'high', 'max']).nullish();
 
-/** Those of Letta for Anthropic. What stands in `thinking` is the provider's to know. */
+/** Letta's settings for Anthropic. The provider validates `thinking`. */
 const modelSettings = z
   .strictObject({
     provider_type: z.literal('anthropic', 'must be anthropic: the provider of the message batches').nullish(),
     max_output_tokens: outputTokens.nullish(),
     parallel_tool_calls: z.boolean().nullish(),
-    response_format: responseFormat.nullish().describe('Goes before that of the agent.'),
+    response_format: responseFormat.nullish().describe("Overrides the agent's response_format."),
     thinking: record
       .nullish()
       .describe(
-        'Sent in the form that the model takes: `enabled` with budget_tokens, at least 1024 and less than max_output_tokens, on ' +
-          'models up to 4.6; `adaptive` on later ones. The type is `enabled` and its budget_tokens 1024 where they are left out; ' +
-          'with another type budget_tokens are left out. `disabled` turns it off, and is refused for a model that always thinks.',
+        "Sent in the model's own form: `enabled` with budget_tokens, at least 1024 and less than max_output_tokens, up " +
+          'to 4.6; `adaptive` for later models. Default: `enabled` with budget_tokens 1024. Other types send no ' +
+          'budget_tokens. `disabled` is refused for a model that always thinks.',
       ),
     effort: effort.describe(
-      'Sent as output_config.effort to models that take it: not to Haiku 4.5 and Sonnet 4.5.',
+      'Sent as output_config.effort to models that accept it: not to Haiku 4.5 and Sonnet 4.5.',
     ),
-    temperature: z.number().nullish().describe('Echoed, never sent: the provider refuses it.'),
+    temperature: z.number().nullish().describe('Echoed, never sent, because the provider refuses it.'),
     verbosity: z.unknown().optional().describe('Echoed, never sent.'),
     strict: z.unknown().optional().describe('Echoed, never sent.'),
   })
   .meta({ id: 'ModelSettings' });
 
-/** Letta's older form of the settings: what a server answered of itself is sent back, so its other fields are left alone. */
+/** Letta's older form of the settings. Clients send back whole answers, so unknown fields are ignored. */
 const llmConfig = z
   .looseObject({
     model: z
       .string()
       .nullish()
       .describe(
-        "Name without the provider. In an update without a `model` beside `llm_config`, whichever of it and `handle` is not the agent's is meant.",
+        'Name without the provider. In an update with `llm_config` but no `model`, the changed field of `model` and ' +
+          '`handle` wins.',
       ),
     handle: z.string().nullish(),
     provider_name: z.string().nullish(),
     model_endpoint_type: z.string().nullish(),
-    context_window: contextWindow.nullish().describe('Means context_window_limit, which goes before it.'),
+    context_window: contextWindow.nullish().describe('Same as context_window_limit, which overrides it.'),
     max_tokens: outputTokens.nullish(),
     parallel_tool_calls: z.boolean().nullish(),
-    effort: effort.describe('That of model_settings goes before it.'),
+    effort: effort.describe('Overridden by that of model_settings.'),
     response_format: responseFormat
       .nullish()
-      .describe('That of model_settings and that of the agent go before it.'),
+      .describe('Overridden by that of model_settings and of the agent.'),
   })
   .meta({ id: 'LlmConfig' });
 
-/** What create and update have in common; `null` counts as left out. Fields that Letta does not know either are refused. */
+/** Fields shared by create and update; `null` counts as absent. Fields unknown to Letta are refused. */
 const agentFields = {
   name: z
     .string()
@@ -95,9 +96,7 @@ const agentFields = {
   compaction_settings: compactionSettings.nullish(),
   response_format: responseFormat
     .nullish()
-    .describe(
-      'What results of its runs must look like where their requests do not say it; text asks for nothing.',
-    ),
+    .describe('Default format of the results of its runs; text means no format.'),
   context_window_limit: contextWindow
     .nullish()
     .describe('Tokens of prompt and answer together; default 128000.'),
@@ -148,16 +147,13 @@ export const agentInput = z
     tools: listOf(z.string().min(1).max(64).refine(hasNoControls, 'must not hold control characters'), 500)
       .nullish()
       .describe('Names of tools.'),
-    include_base_tools: z
-      .boolean()
-      .nullish()
-      .describe('Whether it gets the base tools of its type; default true.'),
+    include_base_tools: z.boolean().nullish().describe('Adds the base tools of its type; default true.'),
     include_base_tool_rules: z
       .boolean()
       .nullish()
       .describe(
-        'Whether it gets rules for its base tools: a run ends after send_message and memory_finish_edits, and goes on after ' +
-          'the others. Default true, but for letta_v1_agent.',
+        'Adds rules for its base tools: a run ends after send_message and memory_finish_edits, and continues after the ' +
+          'others. Default true, except for letta_v1_agent.',
       ),
   })
   .meta({
@@ -176,16 +172,16 @@ export type AgentInput = z.output<typeof agentInput>;
 export const agentPatch = z
   .strictObject({
     ...agentFields,
-    agent_type: z.null('is chosen at creation only').optional(),
-    memory_blocks: z.null('are made at creation only: attach a block by block_ids').optional(),
-    tools: z.null('are named at creation only: send tool_ids').optional(),
+    agent_type: z.null('is for creation only').optional(),
+    memory_blocks: z.null('is for creation only: attach a block by block_ids').optional(),
+    tools: z.null('is for creation only: send tool_ids').optional(),
     include_base_tools: z.null('is for creation only').optional(),
     include_base_tool_rules: z.null('is for creation only').optional(),
   })
   .meta({ id: 'AgentUpdate' });
 export type AgentPatch = Pick<z.output<typeof agentPatch>, keyof typeof agentFields>;
 
-/** A secret's name; its value is never answered. */
+/** The name of a secret. The value is never answered. */
 const secret = z
   .object({
     id: z.string(),
@@ -196,7 +192,7 @@ const secret = z
   })
   .meta({ id: 'AgentSecret' });
 
-/** An agent on the wire, with all keys that Letta's clients know. */
+/** An agent on the wire, with all keys of Letta's clients. */
 export const agentState = z
   .object({
     id: z.string(),
@@ -242,14 +238,14 @@ export const agentState = z
       .string()
       .nullable()
       .describe(
-        'When its last run ended: the latest that was accepted, of those that have ended. Null, with the next two, where none ' +
-          'of its 100 latest runs has.',
+        "End of the most recently accepted run that has ended. Null, like the next two fields, if none of the agent's " +
+          'latest 100 runs has ended.',
       ),
     last_run_duration_ms: z
       .int()
       .nullable()
-      .describe('Of that run, from its start to its end; null if it never started.'),
-    last_stop_reason: lettaStopReason.nullable().describe('Of that run.'),
+      .describe('Duration of that run, from start to end; null if it never started.'),
+    last_stop_reason: lettaStopReason.nullable().describe('Stop reason of that run.'),
     project_id: z.null(),
     template_id: z.null(),
     base_template_id: z.null(),

@@ -1,4 +1,4 @@
 import { problemSchema } from '../errors/problem.ts';
 
-/** What any route may answer beside its own success. */
+/** Error answers of every route. */
 export const problems = { '4xx': problemSchema, '5xx': problemSchema } as const;

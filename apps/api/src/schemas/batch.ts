@@ -12,7 +12,7 @@ import { usage, usd } from './usage.ts';
 const MAX_STEPS_MAX = 1_000;
 const CONTENT_PARTS_MAX = 10_000;
 
-/** A cap in US dollars; a hundred millionth of a cent is the least that can be told from nothing. */
+/** A cap in US dollars. The minimum is the smallest stored amount. */
 const maxCostUsd = z.number().min(1e-9).max(1_000_000);
 const maxOutputTokens = z.int().min(1).max(1_000_000_000_000);
 
@@ -21,14 +21,12 @@ const runCaps = {
   max_cost_usd: maxCostUsd
     .nullish()
     .describe(
-      'What the run may cost at most, in US dollars. Before each step its worst case is held; a run without room for ' +
-        'it ends as `budget_exceeded`. Beyond Letta.',
+      'Most US dollars that the run may cost. Each step first reserves its worst case; without room the run ends as ' +
+        '`budget_exceeded`. Beyond Letta.',
     ),
   max_output_tokens: maxOutputTokens
     .nullish()
-    .describe(
-      'Tokens that the answers of the run may have, all together; kept like max_cost_usd. Beyond Letta.',
-    ),
+    .describe('Most tokens of all answers of the run together; enforced like max_cost_usd. Beyond Letta.'),
 };
 
 /** Text with a visible character. */
@@ -57,23 +55,25 @@ const imagePart = z
 const contentPart = z.discriminatedUnion('type', [textPart, imagePart]);
 const content = z.union([someText, listOf(contentPart, CONTENT_PARTS_MAX).min(1, 'must not be empty')]);
 
-/** One input message. Fields that Letta does not know either are refused. */
+/** An input message. Fields unknown to Letta are refused. */
 const messageInput = z
   .strictObject({
-    type: z.literal('message', 'must be message: approvals are answered elsewhere than in a batch').nullish(),
+    type: z
+      .literal('message', 'must be message: send approvals to POST /v1/runs/<run_id>/tool-results')
+      .nullish(),
     role: z
       .enum(['user', 'assistant', 'system'])
-      .describe('A system message is shown to the model as a system alert of the user.'),
+      .describe('The model sees a system message as a system alert in a user message.'),
     content,
     name: z.string().max(200).nullish(),
-    otid: z.string().max(200).nullish().describe("The caller's own id of the message; kept."),
+    otid: z.string().max(200).nullish().describe("The caller's own id of the message; stored."),
     batch_item_id: ignored,
     group_id: ignored,
     sender_id: ignored,
   })
   .meta({ id: 'MessageCreate' });
 
-/** A tool that the caller carries out, as Letta's clients name one. */
+/** A tool that the caller executes, in the form of Letta's clients. */
 const clientTool = z
   .strictObject({
     name: z.string().regex(/^[a-zA-Z0-9_-]{1,64}$/, 'may hold up to 64 letters, digits, _ and - only'),
@@ -82,13 +82,13 @@ const clientTool = z
       .record(z.string(), z.unknown())
       .nullish()
       .describe(
-        'JSON Schema of an object; default: any object. A batch may have 1,000 different ones, of 2,000,000 characters ' +
-          'together, those of its response formats among them.',
+        'JSON Schema of an object; default: any object. A batch may have 1,000 different schemas with 2,000,000 ' +
+          'characters in total, including its response formats.',
       ),
   })
   .meta({ id: 'ClientTool' });
 
-/** Letta's request fields that a batch has no use for. */
+/** Fields of Letta's requests that a batch ignores. */
 const legacyFields = {
   include_return_message_types: listOf(z.string(), 100).nullish(),
   use_assistant_message: z.boolean().nullish(),
@@ -102,24 +102,24 @@ const maxSteps = z
   .min(1)
   .max(MAX_STEPS_MAX)
   .nullish()
-  .describe(`Model requests that the run may make; default ${MAX_STEPS_DEFAULT}.`);
+  .describe(`Most model requests of the run; default ${MAX_STEPS_DEFAULT}.`);
 const customId = storedName(255);
 const conversation = z.enum(['agent', 'isolated']).nullish();
 const clientTools = listOf(clientTool, 100)
   .nullish()
   .describe(
-    'Tools that the caller carries out: a run that calls one waits in requires_action for the result.',
+    'Tools that the caller executes: a run that calls such a tool waits in requires_action for the result.',
   );
 const resultFormat = sharedResponseFormat
   .nullish()
   .describe(
-    'What the result of the run must look like: the JSON of its last answer, or what it hands to the tool `finish` if ' +
-      "the agent has that. It is the `result` of the run. Default: the agent's own, which this goes before. Beyond Letta.",
+    "Format of the run's `result`: the JSON of its last answer, or of its call of the tool `finish` if the agent has it. " +
+      "Overrides the agent's response_format, which is the default. Beyond Letta.",
   );
 const deadline = moment.nullish();
 const runDeadline = deadline.describe(
-  'From then on the run takes no further step, and fails for `deadline`. Steps at the provider are awaited. Refused once it ' +
-    'has passed. Beyond Letta.',
+  'After this time the run sends no further step and fails with `deadline`. Steps at the provider are awaited. A past ' +
+    'deadline is refused. Beyond Letta.',
 );
 
 const requestInput = z
@@ -130,10 +130,10 @@ const requestInput = z
     max_steps: maxSteps,
     custom_id: customId
       .nullish()
-      .describe("The caller's own name for this request, unique in the batch. Beyond Letta."),
+      .describe("The caller's own id of this request, unique in the batch. Beyond Letta."),
     ...runCaps,
     conversation: conversation.describe(
-      "Whether it goes on in the agent's conversation (default) or in a new one of its own. Beyond Letta.",
+      "agent (default): continues the agent's conversation. isolated: a new conversation of its own. Beyond Letta.",
     ),
     client_tools: clientTools,
     response_format: resultFormat,
@@ -145,8 +145,7 @@ const requestInput = z
   })
   .superRefine(({ messages }, context) => {
     if (messages?.at(-1)?.role !== 'assistant') return;
-    const message =
-      'must not be assistant in the last message: the model answers a user, it goes on with no answer';
+    const message = 'must not be assistant in the last message: the model answers user messages';
     context.addIssue({ code: 'custom', path: ['messages', messages.length - 1, 'role'], message });
   })
   .meta({ id: 'BatchRequest' });
@@ -155,14 +154,14 @@ const templateInput = z
   .strictObject({
     agent_id: wireId('agent'),
     input: someText.describe(
-      'The user message as a Liquid template. A variable that an input does not give, or an unknown filter, is an error; ' +
-        'structures print as JSON; there are no other templates to include, and no filters that take an expression ' +
-        '(`where_exp` and its like: `where` and `find` look at properties).',
+      'The user message as a Liquid template. A missing variable or an unknown filter is an error; structures print as ' +
+        'JSON. Includes and filters that take an expression (such as `where_exp`) are unavailable; `where` and `find` ' +
+        'match properties.',
     ),
     max_steps: maxSteps,
     ...runCaps,
     conversation: conversation.describe(
-      "Whether each run has a conversation of its own (isolated, the default) or they take turns in the agent's.",
+      "isolated (default): each run has its own conversation. agent: the runs take turns in the agent's conversation.",
     ),
     client_tools: clientTools,
     response_format: resultFormat,
@@ -172,64 +171,64 @@ const templateInput = z
 
 const templateValues = z
   .strictObject({
-    custom_id: customId.describe("The caller's own name for this input, unique in the batch."),
-    variables: z.record(z.string(), z.unknown()).describe('What the template is filled in with.'),
+    custom_id: customId.describe("The caller's own id of this input, unique in the batch."),
+    variables: z.record(z.string(), z.unknown()).describe('Variables of the template.'),
   })
   .meta({ id: 'TemplateVariables' });
 
 export const batchInput = z
   .strictObject({
-    requests: listOf(requestInput, 100_000).nullish().describe('One run each.'),
+    requests: listOf(requestInput, 100_000).nullish().describe('One run per request.'),
     template: templateInput
       .nullish()
-      .describe('One agent and one text for all of `inputs`, in place of `requests`. Beyond Letta.'),
+      .describe('An agent and a text for all `inputs`, instead of `requests`. Beyond Letta.'),
     inputs: listOf(templateValues, 100_000)
       .min(1, 'must not be empty')
       .nullish()
-      .describe('Values for the template; one run each. Beyond Letta.'),
+      .describe('Values for the template; one run per input. Beyond Letta.'),
     callback_url: z
       .url({ protocol: /^https?$/, error: 'must be an http(s) URL' })
       .max(2_000)
       .refine(hasNoControls, 'must not hold control characters')
-      .refine(hasNoCredentials, 'must not hold a name or password: check the signature of callbacks instead')
+      .refine(
+        hasNoCredentials,
+        'must not contain a name or password: check the signature of callbacks instead',
+      )
       .nullish(),
     deadline: deadline.describe(
-      'The latest deadline of any of its runs, each of which tells its own in `deadline`; the answer of the batch has ' +
-        'none. Refused once it has passed. Beyond Letta.',
+      'Latest deadline of all runs; each run shows its own in `deadline`, the batch does not. A past deadline is ' +
+        'refused. Beyond Letta.',
     ),
     metadata: z
       .record(z.string(), z.unknown())
       .nullish()
-      .describe('Anything of the caller; answered as it was given. Beyond Letta.'),
+      .describe('Free data of the caller; answered unchanged. Beyond Letta.'),
     apply: z
       .enum(['auto', 'review'])
       .nullish()
       .describe(
-        'What becomes of what the runs write to memory: `auto` (default), it is in force at once; `review`, it is held ' +
-          'for each agent, whose later steps in the batch see it, until it is accepted. Beyond Letta.',
+        'How memory writes of the runs apply. `auto` (default): at once. `review`: held per agent until accepted; later ' +
+          'steps of the same agent in the batch see them. Beyond Letta.',
       ),
     max_cost_usd: maxCostUsd
       .nullish()
       .describe(
-        'What all runs together may cost at most, in US dollars. The worst case of each step is held before it is sent, so ' +
-          'the cap is never exceeded; at the cap the batch is paused until it is raised. Beyond Letta.',
+        'Most US dollars that all runs together may cost. Each step reserves its worst case before it is sent, so the ' +
+          'cap is never exceeded; at the cap the batch pauses until the cap is raised. Beyond Letta.',
       ),
     max_output_tokens: maxOutputTokens
       .nullish()
-      .describe('Tokens that all answers together may have; kept like max_cost_usd. Beyond Letta.'),
+      .describe('Most tokens of all answers together; enforced like max_cost_usd. Beyond Letta.'),
   })
   .superRefine(({ requests, template, inputs }, context) => {
     const refuse = (field: string, message: string): void =>
       context.addIssue({ code: 'custom', path: [field], message });
     if (requests == null && template == null)
-      refuse('requests', 'must be there, or a template with its inputs in its place');
+      refuse('requests', 'is required, unless there is a template with inputs');
     if (requests != null && template != null)
-      refuse('requests', 'come beside a template: send one of the two');
+      refuse('requests', 'cannot be combined with a template: send only one of the two');
     if ((template == null) !== (inputs == null))
-      refuse(
-        'inputs',
-        template == null ? 'needs a template' : 'is missing: the template has nothing to fill in',
-      );
+      refuse('inputs', template == null ? 'needs a template' : 'is missing: the template needs inputs');
   })
   .meta({
     id: 'BatchCreate',
@@ -254,7 +253,7 @@ export const batchInput = z
   });
 export type BatchInput = z.output<typeof batchInput>;
 
-/** New caps of a batch: null lifts one, absent keeps it. */
+/** New caps of a batch. Null lifts a cap; an absent cap stays. */
 export const capsInput = z
   .strictObject({
     max_cost_usd: maxCostUsd.nullish(),
@@ -269,7 +268,7 @@ const batchCounts = z
   .object({
     total: z.int().describe('All runs; the sum of the other counts.'),
     queued: z.int().describe('Runs that wait for the conversation that an earlier run holds.'),
-    in_progress: z.int().describe('Runs that are ready, at the provider, or in tool calls of workers.'),
+    in_progress: z.int().describe("Runs that are ready, at the provider, or in workers' tool calls."),
     requires_action: z.int().describe('Runs that wait for the caller.'),
     completed: z.int(),
     failed: z.int(),
@@ -280,16 +279,16 @@ const batchCounts = z
 
 const batchLimits = z
   .object({
-    max_cost_usd: usd.nullable().describe('The cap; null without.'),
-    max_output_tokens: z.int().nullable().describe('The cap; null without.'),
+    max_cost_usd: usd.nullable().describe('The cap; null if none.'),
+    max_output_tokens: z.int().nullable().describe('The cap; null if none.'),
     reserved_usd: usd
       .nullable()
-      .describe('Held for requests without an answer; null for a batch without caps.'),
+      .describe('Reserved for requests without an answer; null for a batch without caps.'),
     reserved_output_tokens: z.int().nullable(),
   })
   .meta({ id: 'BatchLimits' });
 
-/** A batch on the wire: Letta's job, with fields of our own beside it. */
+/** A batch on the wire: Letta's job with additional fields. */
 export const batchResponse = z
   .object({
     id: z.string(),
@@ -301,18 +300,15 @@ export const batchResponse = z
       .string()
       .nullable()
       .describe(
-        'Null until the status is final. While a cancelled batch ends its runs: when the cancel was requested.',
+        'Null until the status is final. For a cancelled batch with unfinished runs: time of the cancel request.',
       ),
-    state: z
-      .enum(BATCH_STATES)
-      .meta({ id: 'BatchState' })
-      .describe('The state behind the status. Beyond Letta.'),
+    state: z.enum(BATCH_STATES).meta({ id: 'BatchState' }).describe('The detailed state. Beyond Letta.'),
     state_reason: z.string().nullable().describe('Why a batch is paused. Beyond Letta.'),
     apply: z.enum(['auto', 'review']).describe('Beyond Letta.'),
-    counts: batchCounts.describe('Runs by what has become of them. Beyond Letta.'),
+    counts: batchCounts.describe('Runs by outcome. Beyond Letta.'),
     usage: usage.describe('Beyond Letta.'),
     limits: batchLimits.describe('Beyond Letta.'),
-    metadata: z.record(z.string(), z.unknown()).nullable().describe('As the caller gave it; null without.'),
+    metadata: z.record(z.string(), z.unknown()).nullable().describe('As given by the caller; null if none.'),
     callback_url: z.string().nullable(),
     callback_sent_at: z.string().nullable(),
     callback_status_code: z.int().nullable(),

@@ -13,29 +13,27 @@ const charLimit = z.int().min(1).max(2_000_000_000);
 const metadata = z.record(z.string(), z.unknown());
 const tags = listOf(storedName(255), 100);
 
-/** A block as a caller describes it; `null` counts as left out. Fields that Letta does not know either are refused. */
+/** A block in a request; `null` counts as absent. Fields unknown to Letta are refused. */
 export const blockInput = z
   .strictObject({
     label,
     value: z.string().nullish().describe('Text; null is the empty text.'),
-    limit: charLimit
-      .nullish()
-      .describe(`Characters the value may hold; default ${BLOCK_CHAR_LIMIT_DEFAULT}.`),
+    limit: charLimit.nullish().describe(`Most characters of the value; default ${BLOCK_CHAR_LIMIT_DEFAULT}.`),
     description: z.string().nullish(),
     metadata: metadata.nullish(),
-    read_only: z.boolean().nullish().describe('Whether agents may only read it.'),
+    read_only: z.boolean().nullish().describe('True: agents may only read it.'),
     conflict_policy: z
       .enum(CONFLICT_POLICIES)
       .nullish()
       .describe(
-        "What becomes of an agent's write where somebody else has changed the block since the agent's request showed it: " +
-          '`reject` refuses it and tells the agent, `last_write` writes over it, `merge` merges by lines and refuses what ' +
+        "How an agent's write is handled if the block has changed since the agent's request showed it. `reject`: " +
+          'refused, and the agent is told. `last_write`: overwrites the change. `merge`: merges by lines and refuses ' +
           `overlaps. Default ${CONFLICT_POLICY_DEFAULT}. Beyond Letta.`,
       ),
     is_template: z.boolean().nullish(),
     hidden: z.boolean().nullish(),
     tags: tags.nullish(),
-    // What is answered of a block may be sent back as it is.
+    // Clients may send back a whole answer.
     id: answered,
     revision: answered,
     created_by_id: answered,
@@ -51,7 +49,7 @@ export const blockInput = z
   .meta({ id: 'BlockCreate' });
 export type BlockInput = z.output<typeof blockInput>;
 
-/** A change of a block; `null` and what is left out stay as they are. */
+/** A change of a block; `null` and absent fields change nothing. */
 export const blockPatch = blockInput
   .partial()
   .extend({
@@ -61,14 +59,14 @@ export const blockPatch = blockInput
       .min(1)
       .nullish()
       .describe(
-        'Revision that the change is based on; 409 when the block has moved on. Changes of label, metadata, tags, ' +
-          'conflict_policy, hidden and is_template make no revision and are not seen. Beyond Letta.',
+        'Revision that the change is based on; 409 if the block has changed since. Changes of label, metadata, tags, ' +
+          'conflict_policy, hidden and is_template make no revision and are not detected. Beyond Letta.',
       ),
   })
   .meta({ id: 'BlockUpdate' });
 export type BlockPatch = z.output<typeof blockPatch>;
 
-/** A block on the wire: Letta's fields, and its revision. */
+/** A block on the wire: Letta's fields and the revision. */
 export const blockResponse = z
   .object({
     id: z.string(),
@@ -82,7 +80,7 @@ export const blockResponse = z
     is_template: z.boolean(),
     hidden: z.boolean(),
     tags: z.array(z.string()),
-    revision: z.int().describe('Counts the writes of this block, from 1. Beyond Letta.'),
+    revision: z.int().describe('Number of writes of this block, from 1. Beyond Letta.'),
     project_id: z.null(),
     template_name: z.null(),
     template_id: z.null(),

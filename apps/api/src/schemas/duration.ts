@@ -1,4 +1,4 @@
 import { z } from 'zod';
 
-/** Nanoseconds between two moments. After 104 days they are no safe integer any more, and as exact as a number can be. */
+/** Nanoseconds between two times. After 104 days the number is no safe integer and loses digits. */
 export const durationNs = z.number().meta({ type: 'integer', format: 'int64' });

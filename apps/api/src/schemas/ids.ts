@@ -4,7 +4,7 @@ import { z } from 'zod';
 /** The pattern of a uuid. */
 export const UUID = '[0-9a-f]{8}-[0-9a-f]{4}-[1-8][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}';
 
-/** An id on the wire, `<prefix>-<uuid>`; parsed, it is the uuid. */
+/** An id on the wire, `<prefix>-<uuid>`; parses to the uuid. */
 export function wireId(prefix: WirePrefix) {
   return z
     .string()
@@ -12,5 +12,5 @@ export function wireId(prefix: WirePrefix) {
     .transform((id) => id.slice(prefix.length + 1));
 }
 
-/** Who Letta's records say made them; there is one user. */
+/** The only user in Letta's records. */
 export const USER_ID = 'user-00000000-0000-4000-8000-000000000000';

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 
-/** What Letta's clients may send and nothing here acts on. */
-export const ignored = z.unknown().optional().describe('Of Letta; means nothing here.');
+/** A field of Letta's clients that is ignored. */
+export const ignored = z.unknown().optional().describe('Of Letta; ignored.');
 
-/** What is sent back as it was answered. */
-export const answered = z.unknown().optional().describe('Answered, and not taken over.');
+/** A field of an answer that clients may send back. */
+export const answered = z.unknown().optional().describe('Answered; ignored in requests.');

@@ -3,12 +3,12 @@ import { z } from 'zod';
 import { wireId } from './ids.ts';
 import { endedReason, runState } from './run.ts';
 
-/** Who wrote a revision: a tool call of a run, or, with nulls, a person or program at this API. */
+/** Writer of a revision: a tool call of a run; all null for other API clients. */
 const writer = {
   resolution: z
     .enum(['clean', 'merged', 'overwrote'])
     .nullable()
-    .describe('How the write of a tool call came to its value; null for other writes.'),
+    .describe("How a tool call's write was resolved; null for other writes."),
   job_id: z.string().nullable(),
   run_id: z.string().nullable(),
   agent_id: z.string().nullable(),
@@ -25,7 +25,7 @@ export const blockRevision = z
     description: z.string().nullable(),
     limit: z.int(),
     read_only: z.boolean(),
-    based_on: z.int().nullable().describe('The revision that the writer had seen; null for the first.'),
+    based_on: z.int().nullable().describe('The revision that the writer saw; null for the first.'),
     ...writer,
   })
   .meta({ id: 'BlockRevision' });
@@ -39,25 +39,23 @@ const change = {
   label: z.string(),
   from_revision: z.int().nullable().describe('Null for a block that did not exist.'),
   to_revision: z.int(),
-  diff: z.string().describe('Unified diff; empty where the text is the same.'),
+  diff: z.string().describe('Unified diff; empty if the text is unchanged.'),
   chars_before: z.int(),
   chars_after: z.int(),
   lines_added: z.int(),
   lines_removed: z.int(),
   shrunk: z
     .boolean()
-    .describe(
-      'Whether so much of the text went that somebody should look: three fifths of at least 200 characters.',
-    ),
+    .describe('True if the write removed three fifths of a text of at least 200 characters: check it.'),
 };
 
 /** The difference of two revisions of one block. */
 export const blockDiff = z.object({ block_id: z.string(), ...change }).meta({ id: 'BlockDiff' });
 
-/** A write of a batch, as people review it. */
+/** A memory write of a batch, for review. */
 export const memoryChange = z
   .object({
-    id: z.string().describe('Names the write; pages go on from it.'),
+    id: z.string().describe('Id of the write, and cursor for pages.'),
     block_id: z.string(),
     ...change,
     ...writer,
@@ -67,31 +65,35 @@ export type MemoryChangeResponse = z.output<typeof memoryChange>;
 
 const revertedBlock = z.object({ block_id: z.string(), label: z.string() }).meta({ id: 'RevertedBlock' });
 
-/** What a revert did; blocks that already stood as before the batch are in no list. */
+/** Result of a revert. Blocks that were already in their earlier state are in no list. */
 export const revertReport = z
   .object({
-    restored: z.array(revertedBlock).describe('Hold again what stood before, as a new revision.'),
-    deleted: z.array(revertedBlock).describe('Made by the batch, and deleted now.'),
-    forced: z.array(revertedBlock).describe('Those whose later edits or labels by others were written over.'),
-    renamed: z.array(revertedBlock).describe('Have their former label again.'),
+    restored: z.array(revertedBlock).describe('Restored to the earlier content, as a new revision.'),
+    deleted: z.array(revertedBlock).describe('Created by the batch; deleted by the revert.'),
+    forced: z
+      .array(revertedBlock)
+      .describe('Restored blocks whose later edits or labels by others were overwritten.'),
+    renamed: z.array(revertedBlock).describe('Restored to their former label.'),
     attached: z
       .array(revertedBlock.extend({ agent_id: z.string() }))
-      .describe('Had been given up by an agent that has them again.'),
+      .describe('Attached again to agents that had detached them.'),
     refused: z
       .array(revertedBlock.extend({ reason: z.enum(['edited', 'deleted', 'label_taken']) }))
-      .describe('Left as they are: edited by others since, deleted, or their former label is used.'),
-    passages: z.int().describe('Passages of archival memory that the batch had kept, deleted now.'),
+      .describe('Left unchanged: edited later by others, deleted, or their former label is in use.'),
+    passages: z.int().describe('Archival passages that the batch had added; deleted by the revert.'),
   })
   .meta({ id: 'RevertReport' });
 
-/** What an agent has changed of one block in a batch under review, all its calls together. */
+/** A held change: all calls of an agent on a block, in a batch under review. */
 export const heldChange = z
   .object({
-    id: z.string().describe('Names the change; pages go on from it.'),
+    id: z.string().describe('Id of the change, and cursor for pages.'),
     state: z.enum(['held', 'accepted', 'rejected']),
     kind: z
       .enum(['revised', 'created', 'detached', 'dropped'])
-      .describe('`detached`: the agent gives the block up. `dropped`: it made one and gave it up again.'),
+      .describe(
+        '`detached`: the agent detaches the block. `dropped`: the agent created the block and dropped it again.',
+      ),
     agent_id: z.string(),
     block_id: z.string().nullable().describe('Null for a new block.'),
     label_before: z.string().nullable(),
@@ -101,33 +103,26 @@ export const heldChange = z
     run_id: z
       .string()
       .describe(
-        'Whose call first changed the block, or last renamed it or gave it up. Other runs of the agent in the batch may have ' +
-          'written to it too.',
+        'Run whose call first changed the block, or last renamed or detached it. Other runs of the agent in the batch ' +
+          'may have written to it too.',
       ),
-    custom_id: z
-      .string()
-      .nullable()
-      .describe("The caller's name for the request of the run; null where it has none."),
-    run_state: runState.describe("The state of the run, as in its `state`; not Letta's status."),
-    stop_reason: endedReason
-      .nullable()
-      .describe('Why the run ended, as in its `ended_reason`; null until it has.'),
+    custom_id: z.string().nullable().describe("The caller's id of the request; null if none."),
+    run_state: runState.describe("The run's `state`, not Letta's status."),
+    stop_reason: endedReason.nullable().describe("The run's `ended_reason`; null until it has ended."),
     created_at: z.string(),
     settled_at: z.string().nullable(),
   })
   .meta({ id: 'HeldChange' });
 export type HeldChangeResponse = z.output<typeof heldChange>;
 
-/** Which held changes to settle; without any, all of the batch. */
+/** Filter of the held changes to settle; default: all of the batch. */
 export const heldFilter = z
   .strictObject({
     agent_ids: listOf(wireId('agent'), 10_000).min(1).nullish().describe('Agents of the batch.'),
     block_ids: listOf(wireId('block'), 10_000)
       .min(1)
       .nullish()
-      .describe(
-        'Each the `block_id` of a change; of a new block, which has none yet, the `id` of its change.',
-      ),
+      .describe('`block_id` of each change. For a new block, which has no id yet: the `id` of its change.'),
   })
   .meta({ id: 'HeldFilter' })
   .nullish();
@@ -135,7 +130,7 @@ export const heldFilter = z
 export const acceptReport = z
   .object({
     accepted: z.int(),
-    passages: z.int().describe('Passages of archival memory that their agents find from now on.'),
+    passages: z.int().describe('Archival passages that agents find from now on.'),
     stale: z
       .array(
         z.object({
@@ -146,7 +141,7 @@ export const acceptReport = z
         }),
       )
       .describe(
-        'Not in force, and still held: the block is no longer what the agent worked from, or takes no such change any more.',
+        "Not applied and still held: the block has changed since the agent's request, or no longer accepts such a change.",
       ),
   })
   .meta({ id: 'AcceptReport' });

@@ -33,7 +33,7 @@ const toolReturn = z
   })
   .meta({ id: 'ToolReturn' });
 
-/** One kind of Letta's messages. */
+/** A type of Letta's messages. */
 function message<Type extends string, Shape extends z.core.$ZodLooseShape>(
   id: string,
   message_type: Type,
@@ -41,7 +41,7 @@ function message<Type extends string, Shape extends z.core.$ZodLooseShape>(
 ) {
   return z
     .object({
-      id: z.string().describe('Of the stored message: items of one message share it.'),
+      id: z.string().describe('Id of the stored message, shared by its items.'),
       message_type: z.literal(message_type),
       date: z.string(),
       name: z.string().nullable(),
@@ -56,7 +56,7 @@ function message<Type extends string, Shape extends z.core.$ZodLooseShape>(
     .meta({ id });
 }
 
-/** A message of an agent or run: Letta's union, told apart by `message_type`. */
+/** A message of an agent or run: Letta's union, discriminated by `message_type`. */
 export const lettaMessage = z
   .discriminatedUnion('message_type', [
     message('SystemMessage', 'system_message', { content: z.string() }),
@@ -78,7 +78,7 @@ export const lettaMessage = z
       tool_calls: z.array(toolCall).readonly(),
     }),
     message('ToolReturnMessage', 'tool_return_message', {
-      tool_return: z.string().describe('Of the first of `tool_returns`, like the fields beside it.'),
+      tool_return: z.string().describe('Of the first item of `tool_returns`, like the fields beside it.'),
       status: returnStatus,
       tool_call_id: z.string(),
       stdout: z.null(),
@@ -109,7 +109,7 @@ const internalPart = z
   ])
   .meta({ id: 'InternalContentPart' });
 
-/** A message of a batch: Letta's internal form, told apart by `role`. */
+/** A message of a batch: Letta's internal form, discriminated by `role`. */
 export const internalMessage = z
   .object({
     id: z.string(),
@@ -119,7 +119,7 @@ export const internalMessage = z
     provider_content: z
       .array(z.looseObject({ type: z.string() }).meta({ id: 'ProviderBlock' }))
       .readonly()
-      .describe('Blocks that Letta has no part for, as the provider sent them. Beyond Letta.'),
+      .describe('Provider blocks without an equivalent in Letta, unchanged. Beyond Letta.'),
     tool_calls: z
       .array(
         z
@@ -148,7 +148,7 @@ export const internalMessage = z
       .readonly(),
     name: z.string().nullable(),
     batch_item_id: z.string().nullable(),
-    custom_id: z.string().nullable().describe("The caller's name for the request. Beyond Letta."),
+    custom_id: z.string().nullable().describe("The caller's id of the request. Beyond Letta."),
     model: z.string().nullable(),
     created_at: z.string(),
     updated_at: z.string(),

@@ -1,7 +1,7 @@
 import { checkResultSchema } from '@nightshift/agent-core';
 import { z } from 'zod';
 
-/** A response format of one request of many: its schema is yet to be checked, once for all that have it. */
+/** The response format of a request in a batch. Its schema is checked later, once for all requests that share it. */
 export const sharedResponseFormat = z
   .discriminatedUnion('type', [
     z.strictObject({ type: z.literal('text') }).meta({ id: 'TextFormat' }),
@@ -10,9 +10,9 @@ export const sharedResponseFormat = z
       .strictObject({
         type: z.literal('json_schema'),
         json_schema: z.strictObject({
-          name: z.string().max(64).nullish().describe("The caller's own name for it."),
-          description: z.string().nullish().describe('Kept; means nothing here.'),
-          strict: z.boolean().nullish().describe('Kept; what does not fit is never taken.'),
+          name: z.string().max(64).nullish().describe("The caller's own name of the schema."),
+          description: z.string().nullish().describe('Stored; ignored.'),
+          strict: z.boolean().nullish().describe('Stored; results are always checked strictly.'),
           schema: z.record(z.string(), z.unknown()),
         }),
       })
@@ -20,7 +20,7 @@ export const sharedResponseFormat = z
   ])
   .meta({ id: 'ResponseFormat' });
 
-/** A response format whose schema is usable. */
+/** A response format with a checked schema. */
 export const responseFormat = sharedResponseFormat.superRefine((given, context) => {
   const message = given.type === 'json_schema' ? checkResultSchema(given.json_schema.schema) : null;
   if (message !== null) context.addIssue({ code: 'custom', message, path: ['json_schema', 'schema'] });

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { durationNs } from './duration.ts';
 import { usage, usd } from './usage.ts';
 
-/** Letta's stop reasons, as its client 1.6.4 knows them. */
+/** Letta's stop reasons, as in its client 1.6.4. */
 export const LETTA_STOP_REASONS = [
   'end_turn',
   'error',
@@ -23,9 +23,9 @@ export const lettaStopReason = z.enum(LETTA_STOP_REASONS).meta({ id: 'LettaStopR
 
 export const RUN_STATUSES = ['created', 'running', 'completed', 'failed', 'cancelled'] as const;
 
-/** The state behind the status. */
+/** The detailed state. */
 export const runState = z.enum(RUN_STATES).meta({ id: 'RunState' });
-/** Why a run ended, exactly. */
+/** The exact reason for the end of a run. */
 export const endedReason = z.enum(STOP_REASONS).meta({ id: 'EndedReason' });
 
 const runError = z
@@ -42,8 +42,8 @@ const runError = z
 const runLimits = z
   .object({
     max_steps: z.int(),
-    max_cost_usd: usd.nullable().describe('Null without.'),
-    max_output_tokens: z.int().nullable().describe('Null without.'),
+    max_cost_usd: usd.nullable().describe('Null if none.'),
+    max_output_tokens: z.int().nullable().describe('Null if none.'),
   })
   .meta({ id: 'RunLimits' });
 
@@ -66,7 +66,7 @@ const waitsFor = z
               arguments: z.record(z.string(), z.unknown()),
               awaits: z
                 .enum(['approval', 'answer'])
-                .describe('`approval`: leave to make the call. `answer`: the result of a client tool.'),
+                .describe('`approval`: permission to make the call. `answer`: the result of a client tool.'),
             })
             .meta({ id: 'AwaitedToolCall' }),
         ),
@@ -75,7 +75,7 @@ const waitsFor = z
   ])
   .meta({ id: 'WaitsFor' });
 
-/** A run on the wire: Letta's, with fields of our own beside it. */
+/** A run on the wire: Letta's with additional fields. */
 export const runResponse = z
   .object({
     id: z.string(),
@@ -83,35 +83,35 @@ export const runResponse = z
     status: z.enum(RUN_STATUSES),
     stop_reason: lettaStopReason
       .nullable()
-      .describe("The nearest of Letta's reasons; `ended_reason` is exact."),
+      .describe("The nearest of Letta's reasons; see `ended_reason` for the exact reason."),
     created_at: z.string(),
     completed_at: z.string().nullable(),
     background: z.boolean(),
     conversation_id: z.string(),
     batch_id: z.string().describe('Beyond Letta.'),
-    ordinal: z.int().describe('Place in its batch, from 0. Beyond Letta.'),
-    custom_id: z.string().nullable().describe("The caller's name for the request. Beyond Letta."),
-    state: runState.describe('The state behind the status. Beyond Letta.'),
+    ordinal: z.int().describe('Position in its batch, from 0. Beyond Letta.'),
+    custom_id: z.string().nullable().describe("The caller's id of the request. Beyond Letta."),
+    state: runState.describe('The detailed state. Beyond Letta.'),
     ended_reason: endedReason
       .nullable()
-      .describe('Why the run ended, exactly; null until it has. Beyond Letta.'),
-    error: runError.nullable().describe('Of a run that failed. Beyond Letta.'),
+      .describe('The exact reason for the end; null until the run has ended. Beyond Letta.'),
+    error: runError.nullable().describe('Error of a failed run. Beyond Letta.'),
     result: z
       .unknown()
-      .describe('The JSON that `response_format` or the tool `finish` asks for. Beyond Letta.'),
+      .describe('The JSON requested by `response_format` or the tool `finish`. Beyond Letta.'),
     usage: usage.describe('Beyond Letta.'),
     limits: runLimits.describe('Beyond Letta.'),
     deadline: z.string().nullable().describe('Beyond Letta.'),
     waits_for: waitsFor
       .nullable()
       .describe(
-        'What a run that is `queued` or in `requires_action` waits for. Null for others, and for a moment while its ' +
+        'The awaited run or calls, if the run is `queued` or in `requires_action`. Null otherwise, and briefly while its ' +
           'conversation is free. Beyond Letta.',
       ),
     step_number: z.int().describe('The present step, from 1. Beyond Letta.'),
     attempt: z.int().describe('The attempt at that step, from 1. Beyond Letta.'),
-    started_at: z.string().nullable().describe('When it got its conversation. Beyond Letta.'),
-    metadata: z.null().describe('Of Letta. No request gives a run any.'),
+    started_at: z.string().nullable().describe('Time at which it got its conversation. Beyond Letta.'),
+    metadata: z.null().describe('Of Letta; always null.'),
     request_config: z.null(),
     callback_url: z.null(),
     callback_sent_at: z.null(),
@@ -124,7 +124,7 @@ export const runResponse = z
   .meta({ id: 'Run' });
 export type RunResponse = z.output<typeof runResponse>;
 
-/** Tokens of a run. `prompt_tokens` are all that were read, from a cache or not. */
+/** Tokens of a run. `prompt_tokens` includes tokens read from a cache. */
 export const usageResponse = z
   .object({
     prompt_tokens: z.int(),
@@ -138,7 +138,7 @@ export const usageResponse = z
     }),
     completion_tokens_details: z.null(),
     step_count: z.int(),
-    cost_usd: usd.nullable().describe('Exact decimal; null where a model has no price. Beyond Letta.'),
+    cost_usd: usd.nullable().describe('Exact decimal; null if a model has no price. Beyond Letta.'),
   })
   .meta({ id: 'RunUsage' });
 
@@ -146,7 +146,7 @@ const stepError = z
   .looseObject({ type: z.string().optional(), message: z.string().optional() })
   .meta({ id: 'StepError' });
 
-/** One attempt of a step on the wire. */
+/** An attempt of a step on the wire. */
 export const stepResponse = z
   .object({
     id: z.string(),
@@ -166,16 +166,15 @@ export const stepResponse = z
     context_window_limit: z.int(),
     error_type: z.string().nullable(),
     error_data: stepError.nullable(),
-    number: z.int().describe('Place in its run, from 1. Beyond Letta.'),
+    number: z.int().describe('Position in its run, from 1. Beyond Letta.'),
     attempt: z.int().describe('1, or more after a retry. Beyond Letta.'),
     is_summary: z
       .boolean()
-      .describe('It asked for a summary of the conversation; it counts towards no max_steps. Beyond Letta.'),
-    state: z
-      .enum(STEP_STATES)
-      .meta({ id: 'StepState' })
-      .describe('The state behind the status. Beyond Letta.'),
-    cost_usd: usd.nullable().describe('Exact decimal; null where a model has no price. Beyond Letta.'),
+      .describe(
+        'True for a request for a summary of the conversation, which does not count towards max_steps. Beyond Letta.',
+      ),
+    state: z.enum(STEP_STATES).meta({ id: 'StepState' }).describe('The detailed state. Beyond Letta.'),
+    cost_usd: usd.nullable().describe('Exact decimal; null if a model has no price. Beyond Letta.'),
     created_at: z.string(),
     completed_at: z.string().nullable(),
     messages: z.array(z.never()).describe('Of Letta; always empty. See the messages of the run.'),

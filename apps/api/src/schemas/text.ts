@@ -1,22 +1,22 @@
 import { toStorableText } from '@nightshift/agent-core';
 import { z } from 'zod';
 
-/** A name of so many characters at most; parsed, it is as it is stored, and as it is compared with others. */
+/** A name of at most `max` characters; parses to its stored form. */
 export function storedName(max: number) {
   return z.string().min(1).max(max).overwrite(toStorableText).min(1);
 }
 
-/** A name without the blanks around it. */
+/** A name without surrounding blanks. */
 export function trimmedName(max: number) {
   return z.string().overwrite(toStorableText).trim().min(1).max(max);
 }
 
-/** Whether a text is free of control characters, of which the database cannot hold NUL. */
+/** Tells whether a text has no control characters. The database cannot store NUL. */
 export function hasNoControls(text: string): boolean {
   return !/\p{Cc}/u.test(text);
 }
 
-/** Whether a URL names nobody: one with a name or password would show it to whoever reads the batch. */
+/** Tells whether a URL has no user name or password: readers of the batch would see them. */
 export function hasNoCredentials(url: string): boolean {
   const { username, password } = URL.parse(url) ?? { username: '', password: '' };
   return username === '' && password === '';

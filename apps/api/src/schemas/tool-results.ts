@@ -4,10 +4,9 @@ import { ignored } from './ignored.ts';
 
 const toolCallId = z.string().min(1).max(300);
 
-const NO_TYPE =
-  'must be approval or tool, and may be left out where approve, or tool_return and status, say which';
+const NO_TYPE = 'must be approval or tool; it may be absent beside approve, or beside tool_return and status';
 
-/** Letta's clients may leave the type out: fields that one kind alone has say which it is. */
+/** Adds the absent type, which Letta's clients may omit, from the fields of the item. */
 function withType(given: unknown): unknown {
   if (!isJsonObject(given) || given['type'] !== undefined) return given;
   const isApproval = 'approve' in given;
@@ -16,28 +15,28 @@ function withType(given: unknown): unknown {
 }
 
 const approval = z.strictObject({
-  type: z.literal('approval').describe('May be left out, as `approve` says it.'),
+  type: z.literal('approval').describe('May be absent beside `approve`.'),
   tool_call_id: toolCallId,
   approve: z.boolean(),
-  reason: z.string().max(10_000).nullish().describe('Told to the model when the call is denied.'),
+  reason: z.string().max(10_000).nullish().describe('Shown to the model when the call is denied.'),
 });
 const result = z.strictObject({
-  type: z.literal('tool').describe('May be left out, as `tool_return` and `status` say it.'),
+  type: z.literal('tool').describe('May be absent beside `tool_return` and `status`.'),
   tool_call_id: toolCallId,
-  tool_return: z.string().max(1_000_000).describe('What the model reads as the result.'),
+  tool_return: z.string().max(1_000_000).describe('The result that the model reads.'),
   status: z.enum(['success', 'error']),
   stderr: ignored,
   stdout: ignored,
 });
 
-/** What a caller says of one call, in the shapes of Letta's approvals. */
+/** The caller's answer to a call, in the shapes of Letta's approvals. */
 const callerAnswer = z.preprocess(withType, z.discriminatedUnion('type', [approval, result], NO_TYPE));
 export type CallerAnswerInput = z.output<typeof callerAnswer>;
 
-/** How clients before `approvals` answered: for all that one message asked, of which runs here have none. */
+/** Fields of clients before `approvals`, which answer a message instead of a call. */
 const ofOldClients = z
   .null(
-    'names no call: send approvals, one {type, tool_call_id, approve, reason} for each call in waits_for of the run',
+    'names no call: send approvals, with {type, tool_call_id, approve, reason} for each call in waits_for of the run',
   )
   .optional();
 
@@ -57,7 +56,7 @@ export const toolResultsInput = z
       const first = places.get(tool_call_id);
       places.set(tool_call_id, first ?? index);
       if (first === undefined) continue;
-      const message = `is the same as that of /approvals/${first}`;
+      const message = `repeats /approvals/${first}`;
       context.addIssue({ code: 'custom', path: ['approvals', index, 'tool_call_id'], message });
     }
   })

@@ -2,7 +2,7 @@ import { listOf } from '@nightshift/agent-core';
 import { z } from 'zod';
 import { storedName } from './text.ts';
 
-/** Letta's names for where tools come from. */
+/** Letta's names for the origins of tools. */
 export const TOOL_TYPES = [
   'custom',
   'letta_core',
@@ -25,7 +25,7 @@ const npmRequirements = listOf(
   500,
 );
 
-/** A tool as a caller uploads it. Unknown fields are refused, as in Letta. */
+/** An uploaded tool. Unknown fields are refused, as in Letta. */
 export const toolInput = z
   .strictObject({
     source_code: z.string(),
@@ -40,13 +40,13 @@ export const toolInput = z
     default_requires_approval: z
       .boolean()
       .nullish()
-      .describe('Whether every call of it waits in requires_action until the caller approves or denies it.'),
+      .describe("True: every call of it waits in requires_action for the caller's approval."),
     enable_parallel_execution: z.boolean().nullish(),
   })
   .meta({ id: 'ToolCreate' });
 export type ToolInput = z.output<typeof toolInput>;
 
-/** A change of a tool; `null` and what is left out stay as they are. */
+/** A change of a tool; `null` and absent fields change nothing. */
 export const toolPatch = toolInput
   .partial()
   .extend({ source_code: toolInput.shape.source_code.nullish(), metadata_: record.nullish() })
@@ -71,9 +71,7 @@ export const toolResponse = z
     default_requires_approval: z.boolean(),
     enable_parallel_execution: z.boolean(),
     metadata_: record,
-    kind: z
-      .string()
-      .describe('Who carries it out: the store (memory) or a module of the operator. Beyond Letta.'),
+    kind: z.string().describe('Executor: memory (built in) or a module of the operator. Beyond Letta.'),
     side_effects: z
       .string()
       .describe('none, idempotent or once: whether an interrupted call may run again. Beyond Letta.'),

@@ -6,17 +6,15 @@ export const usd = z.string();
 /** Steps, calls, tokens and money of a run, or of all runs of a batch. */
 export const usage = z
   .object({
-    steps: z.int().describe('Answers that were applied.'),
+    steps: z.int().describe('Applied answers.'),
     tool_calls: z.int(),
     failed_tool_calls: z
       .int()
-      .describe(
-        'Calls with an error as their result, interrupted ones too; counted at the end of their step.',
-      ),
-    input_tokens: z.int().describe('Tokens that were read without a cache.'),
+      .describe('Calls that ended in an error or were interrupted; counted at the end of their step.'),
+    input_tokens: z.int().describe('Tokens read without a cache.'),
     output_tokens: z.int(),
     cache_write_tokens: z.int(),
     cache_read_tokens: z.int(),
-    cost_usd: usd.nullable().describe('Exact decimal; null where a model has no price.'),
+    cost_usd: usd.nullable().describe('Exact decimal; null if a model has no price.'),
   })
   .meta({ id: 'Usage' });

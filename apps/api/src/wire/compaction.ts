@@ -8,9 +8,9 @@ import type { AgentRow } from '@nightshift/db';
 import type { CompactionSettings } from '../schemas/compaction.ts';
 
 /**
- * How a conversation is kept short, as a caller wants it; null when they say nothing of it. `model` is the agent's own: it
- * writes the summaries; the one of `present`, the agent as it is until now, is what settings that are sent back name. What
- * they leave out stays as it is. Throws `validation_failed` for settings that contradict each other, or those that stay.
+ * Returns the requested compaction policy, or null if the caller gives none. `model` is the agent's model, which writes the
+ * summaries; settings sent back may name the model of `present`. Absent settings stay as they are.
+ * Throws: `validation_failed` for contradictory settings.
  */
 export function toCompactionPolicy(
   settings: CompactionSettings | null | undefined,
@@ -19,17 +19,17 @@ export function toCompactionPolicy(
 ): CompactionPolicy | null {
   if (settings == null) return null;
   if (settings.model != null && settings.model !== model && settings.model !== present?.model) {
-    throw refuse('model', `must be ${model}, the model of the agent: it writes the summaries`);
+    throw refuse('model', `must be ${model}, the agent's model: it writes the summaries`);
   }
   const held: CompactionSettings =
     present === null ? {} : toCompactionSettings(present.compaction, present.model);
-  // A share to give way means a window, whatever the agent has: under another mode it would do nothing.
+  // A percentage selects the sliding window, because other modes ignore it.
   const mode =
     settings.mode ?? (settings.sliding_window_percentage == null ? held.mode : null) ?? 'sliding_window';
   for (const field of ['message_buffer_limit', 'message_buffer_min'] as const) {
-    // Settings that were read are sent back with another mode.
+    // Clients send back settings that they read, with another mode.
     if (settings[field] != null && settings[field] !== held[field] && mode !== 'static_message_buffer')
-      throw refuse(field, `is for static_message_buffer, and the mode is ${mode}`);
+      throw refuse(field, `is only for static_message_buffer; the mode is ${mode}`);
   }
   switch (mode) {
     case 'none':
@@ -55,7 +55,7 @@ export function toCompactionPolicy(
   }
 }
 
-/** Whether the minimum is what the limit alone leads to, so that nobody need have given it. */
+/** Tells whether the minimum follows from the limit alone, so the caller need not have given it. */
 function isKeptByDefault({
   message_buffer_limit: limit,
   message_buffer_min: min,
@@ -68,7 +68,7 @@ function refuse(field: string, message: string): NightshiftError {
   return new NightshiftError('validation_failed', `${path} ${message}.`, { fields: [{ path, message }] });
 }
 
-/** The policy as it is answered: what holds, defaults filled in. */
+/** Returns the policy for an answer, with defaults. */
 export function toCompactionSettings(policy: CompactionPolicy, model: string): CompactionSettings {
   switch (policy.mode) {
     case 'none':

@@ -13,7 +13,7 @@ import {
   type Database,
   type LastRun,
 } from '@nightshift/db';
-import { mapWithBreath } from '../breathe.ts';
+import { mapYielding } from '../yielding.ts';
 import type { AgentState } from '../schemas/agent.ts';
 import { USER_ID } from '../schemas/ids.ts';
 import { toCompactionSettings } from './compaction.ts';
@@ -21,16 +21,16 @@ import { toBlockResponse } from './to-block.ts';
 import { toStopReason } from './to-run.ts';
 import { toToolResponse } from './to-tool.ts';
 
-/** What of an agent lies in other tables. */
+/** Related rows of an agent. */
 interface Relations {
   readonly blocks: readonly AgentBlockRow[];
   readonly tools: readonly AgentToolRow[];
-  /** Where its conversation stands. */
+  /** The range of its conversation. */
   readonly seqs: ContextSeqs | undefined;
   readonly last_run: LastRun | undefined;
 }
 
-/** One agent with everything that belongs to it. */
+/** Reads an agent with all its relations. */
 export async function readAgentState(db: Database, agent: AgentRow): Promise<AgentState> {
   const [blocks, tools, seqs, lastRuns] = await Promise.all([
     readBlocksOfAgents(db, [agent.id]),
@@ -41,7 +41,7 @@ export async function readAgentState(db: Database, agent: AgentRow): Promise<Age
   return toAgentState(agent, { blocks, tools, seqs, last_run: lastRuns.get(agent.id) });
 }
 
-/** Agents of a list, with the relations that the caller asked for: four statements at most. */
+/** Reads agents with the requested relations, in at most four statements. */
 export async function readAgentStates(
   db: Database,
   agents: readonly AgentRow[],
@@ -59,7 +59,7 @@ export async function readAgentStates(
     agents.map((agent) => agent.conversation_id),
   );
   // The ids of a thousand messages take milliseconds.
-  return mapWithBreath(agents, (agent) =>
+  return mapYielding(agents, (agent) =>
     toAgentState(agent, {
       blocks: blocks.get(agent.id) ?? [],
       tools: tools.get(agent.id) ?? [],
@@ -131,7 +131,7 @@ function toAgentState(agent: AgentRow, relations: Relations): AgentState {
   };
 }
 
-/** The messages that a request would show, the newest of them where they are many. */
+/** Returns the ids of the newest messages that a request would show. */
 function toMessageIds(conversationId: string, seqs: ContextSeqs | undefined): string[] {
   const { from_seq = 0, last_seq = 0 } = seqs ?? {};
   const first = Math.max(1, from_seq, last_seq - MESSAGE_IDS_MAX + 1);
@@ -140,7 +140,7 @@ function toMessageIds(conversationId: string, seqs: ContextSeqs | undefined): st
   );
 }
 
-/** Temperature and thinking are there or left out: to Letta's clients neither is ever null. */
+/** Returns the model settings. Omits absent temperature and thinking, which Letta's clients never expect to be null. */
 function toModelSettings(agent: AgentRow): Record<string, unknown> {
   const { max_output_tokens, parallel_tool_calls, extra } = agent.model_settings;
   const { temperature, thinking: _given, ...given } = recordOr(agent.echoed.model_settings, null) ?? {};
@@ -177,7 +177,7 @@ function toLlmConfig(agent: AgentRow): Record<string, unknown> {
   };
 }
 
-/** Names only: the values were never stored. */
+/** Lists the names only: values are never stored. */
 function toSecrets(agent: AgentRow, agentId: string): AgentState['secrets'] {
   const names: readonly unknown[] = Array.isArray(agent.echoed.secret_names) ? agent.echoed.secret_names : [];
   return names.map((name, index) => ({

@@ -4,7 +4,7 @@ import type { BatchResponse } from '../schemas/batch.ts';
 import { USER_ID } from '../schemas/ids.ts';
 import { toUsage } from './to-usage.ts';
 
-/** Letta's names. A cancelled batch shows as such from the request on, although what was paid for still comes in. */
+/** Letta's names. A batch is cancelled from the request on, although paid answers still arrive. */
 const STATUS: Readonly<Record<BatchState, BatchResponse['status']>> = {
   receiving: 'created',
   running: 'running',
@@ -15,7 +15,7 @@ const STATUS: Readonly<Record<BatchState, BatchResponse['status']>> = {
   failed: 'failed',
 };
 
-/** A stored batch as it is answered. */
+/** Converts a stored batch to an answer. */
 export function toBatchResponse(batch: BatchRow): BatchResponse {
   const { total, queued, requires_action, completed, failed, cancelled, expired } = batch;
   const in_progress = total - queued - requires_action - completed - failed - cancelled - expired;

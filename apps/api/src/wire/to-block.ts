@@ -9,7 +9,7 @@ import { newId, type BlockRow, type NewBlock } from '@nightshift/db';
 import type { BlockInput, BlockResponse } from '../schemas/block.ts';
 import { USER_ID } from '../schemas/ids.ts';
 
-/** A stored block as it is answered. */
+/** Converts a stored block to an answer. */
 export function toBlockResponse(block: BlockRow): BlockResponse {
   return {
     id: toWireId('block', block.id),
@@ -36,7 +36,7 @@ export function toBlockResponse(block: BlockRow): BlockResponse {
   };
 }
 
-/** What blocks of these two labels are for, unless the caller says it. A map, because an object would know `constructor`. */
+/** Default descriptions of blocks by label. A map, because an object would match `constructor`. */
 const USUAL_DESCRIPTIONS: ReadonlyMap<string, string> = new Map([
   [
     'human',
@@ -45,7 +45,10 @@ const USUAL_DESCRIPTIONS: ReadonlyMap<string, string> = new Map([
   ['persona', 'Who this agent is: its role, its manner and the rules it keeps.'],
 ]);
 
-/** The new block that a caller describes; `path` names it in errors. Throws `validation_failed` when its value is too long. */
+/**
+ * Returns the block to create. `path` is its place in errors.
+ * Throws: `validation_failed` if the value is too long.
+ */
 export function toNewBlock(input: BlockInput, path = ''): NewBlock {
   const value = toStorableText(input.value ?? '');
   const char_limit = input.limit ?? BLOCK_CHAR_LIMIT_DEFAULT;
@@ -66,8 +69,8 @@ export function toNewBlock(input: BlockInput, path = ''): NewBlock {
 }
 
 /**
- * Throws `validation_failed` when a text has more characters (code points) than its block may hold. `path` is what the caller
- * has to change: the text, or the `/limit`.
+ * Checks that a text fits its block. Unit: code points. `path` is the field to change: the text or `/limit`.
+ * Throws: `validation_failed`.
  */
 export function assertFits(value: string, charLimit: number, path: string): void {
   if (value.length <= charLimit) return;
@@ -75,7 +78,7 @@ export function assertFits(value: string, charLimit: number, path: string): void
   if (length <= charLimit) return;
   const message =
     path === '/limit'
-      ? `must be at least ${length}: the value of the block has so many characters`
+      ? `must be at least ${length}, the number of characters of the block's value`
       : `has ${length} characters; the limit of this block is ${charLimit}`;
   throw new NightshiftError('validation_failed', `${path}: ${message}.`, { fields: [{ path, message }] });
 }
@@ -84,7 +87,7 @@ function codePointsOf(text: string): number {
   let count = 0;
   for (let i = 0; i < text.length; i++) {
     const code = text.charCodeAt(i);
-    // The second half of a surrogate pair is no character of its own.
+    // Do not count the second half of a surrogate pair.
     if (code < 0xdc00 || code > 0xdfff) count++;
   }
   return count;

@@ -12,7 +12,7 @@ import type { BlockRevision, HeldChangeResponse, MemoryChangeResponse } from '..
 
 const createPatch: CreatePatch = createTwoFilesPatch;
 
-/** The change between two states of a block, as a unified diff with its sizes. */
+/** Returns the change between two revisions of a block, as a unified diff with its sizes. */
 export function toChange(change: ComparedRevisions): MemoryChange {
   return describeChange(change, createPatch);
 }
@@ -40,7 +40,7 @@ function toWriter(row: Omit<BlockRevisionRow, 'value'>): WrittenBy {
   };
 }
 
-/** A revision as it is answered. */
+/** Converts a revision to an answer. */
 export function toBlockRevision(row: Omit<BlockRevisionRow, 'value'>): BlockRevision {
   return {
     block_id: toWireId('block', row.block_id),
@@ -53,7 +53,7 @@ export function toBlockRevision(row: Omit<BlockRevisionRow, 'value'>): BlockRevi
   };
 }
 
-/** A write of a batch as it is answered. */
+/** Converts a write of a batch to an answer. */
 export function toMemoryChange(row: MemoryChangeRow): MemoryChangeResponse {
   const block_id = toWireId('block', row.block_id);
   const change = toChange({
@@ -66,7 +66,7 @@ export function toMemoryChange(row: MemoryChangeRow): MemoryChangeResponse {
   return { id: `${block_id}@${row.revision}`, block_id, ...change, ...toWriter(row) };
 }
 
-/** A held change as it is answered. */
+/** Converts a held change to an answer. */
 export function toHeldChange(row: HeldChangeRow): HeldChangeResponse {
   const { label, base_revision, value_before } = row;
   const after = row.kind === 'detached' || row.kind === 'dropped' ? (value_before ?? row.value) : row.value;
@@ -90,7 +90,7 @@ export function toHeldChange(row: HeldChangeRow): HeldChangeResponse {
   };
 }
 
-/** The write that the id of a {@link MemoryChangeResponse} names. */
+/** Returns the revision named by the id of a {@link MemoryChangeResponse}. */
 export function toRevisionKey(id: string): RevisionKey {
   const [blockId = '', revision = ''] = id.split('@');
   return { block_id: blockId.slice('block-'.length), revision: Number(revision) };

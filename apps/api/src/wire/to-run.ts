@@ -25,7 +25,7 @@ const STATUS: Readonly<Record<RunState, RunResponse['status']>> = {
   expired: 'failed',
 };
 
-/** The nearest of Letta's reasons; clients that switch over them know no others. */
+/** The nearest of Letta's reasons; clients switch over Letta's reasons only. */
 const STOP_REASON: Readonly<Record<StopReason, LettaStopReason>> = {
   end_turn: 'end_turn',
   tool_rule: 'tool_rule',
@@ -46,23 +46,26 @@ const STOP_REASON: Readonly<Record<StopReason, LettaStopReason>> = {
   poison: 'error',
 };
 
-/** The states that Letta shows as one of these statuses. */
+/** Returns the states that Letta shows with these statuses. */
 export function statesOf(statuses: readonly string[]): readonly RunState[] {
   return RUN_STATES.filter((state) => statuses.includes(STATUS[state]));
 }
 
-/** The stop reasons that Letta shows as this one. What overflows here is the conversation: of that name nothing is answered. */
+/**
+ * Returns the stop reasons that Letta shows with this reason. Letta's overflow of the system prompt finds runs whose
+ * conversation overflowed.
+ */
 export function stopReasonsOf(reason: string): readonly StopReason[] {
   if (reason === 'context_window_overflow_in_system_prompt') return ['context_overflow'];
   return STOP_REASONS.filter((own) => STOP_REASON[own] === reason);
 }
 
-/** A stop reason as it is answered. */
+/** Converts a stop reason to Letta's. */
 export function toStopReason(reason: StopReason): LettaStopReason {
   return STOP_REASON[reason];
 }
 
-/** What a run waits for that nothing here can give; null for a run that goes on. */
+/** Returns the run or the caller's answers that block the run; null if nothing does. */
 function toWaitsFor(run: RunRow, open: readonly PlannedCall[]): RunResponse['waits_for'] {
   if (run.waits_for_run_id !== null) return { type: 'run', run_id: toWireId('run', run.waits_for_run_id) };
   const tool_calls = open.flatMap(({ tool_use_id, tool_name, args, awaits }) =>
@@ -71,13 +74,13 @@ function toWaitsFor(run: RunRow, open: readonly PlannedCall[]): RunResponse['wai
   return tool_calls.length === 0 ? null : { type: 'caller', tool_calls };
 }
 
-/** A run's error as it is answered. */
+/** Converts a run's error to an answer. */
 function toError({ error }: RunRow): RunResponse['error'] {
   if (error === null) return null;
   return { ...error, message: typeof error['message'] === 'string' ? error['message'] : '' };
 }
 
-/** A stored run as it is answered, with its usage and its calls that the caller has to answer. */
+/** Converts a stored run to an answer, with its usage and open calls. */
 export function toRunResponse(run: RunRow, used: Usage, open: readonly PlannedCall[]): RunResponse {
   return {
     id: toWireId('run', run.id),

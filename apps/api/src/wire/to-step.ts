@@ -19,7 +19,7 @@ const STATUS: Readonly<Record<StepState, StepResponse['status']>> = {
   canceled: 'cancelled',
 };
 
-/** The provider's reason as Letta has it; null while there is none. */
+/** Converts the provider's reason to Letta's; null if there is none. */
 function toStopReason(step: StepRow): StepResponse['stop_reason'] {
   if (step.state === 'canceled') return 'cancelled';
   if (step.stop_reason === 'max_tokens') return 'max_tokens_exceeded';
@@ -28,7 +28,7 @@ function toStopReason(step: StepRow): StepResponse['stop_reason'] {
   return step.stop_reason === 'end_turn' || step.stop_reason === 'stop_sequence' ? 'end_turn' : 'error';
 }
 
-/** A stored step as it is answered. */
+/** Converts a stored step to an answer. */
 export function toStepResponse(step: StepRow): StepResponse {
   const prompt_tokens = promptTokens(step);
   return {

@@ -1,7 +1,7 @@
 import type { StoredMessage } from '@nightshift/agent-core';
 import type { MessageRow } from '@nightshift/db';
 
-/** A row as the wire module reads it. */
+/** Converts a row for the wire module. */
 export function toStoredMessage(row: MessageRow, agentId: string): StoredMessage {
   return {
     conversation_id: row.conversation_id,

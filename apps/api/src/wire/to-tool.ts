@@ -3,7 +3,7 @@ import type { ToolRow } from '@nightshift/db';
 import { USER_ID } from '../schemas/ids.ts';
 import { TOOL_TYPES, type ToolResponse } from '../schemas/tool.ts';
 
-/** A stored tool as it is answered. */
+/** Converts a stored tool to an answer. */
 export function toToolResponse(tool: ToolRow): ToolResponse {
   return {
     id: toWireId('tool', tool.id),
@@ -19,7 +19,7 @@ export function toToolResponse(tool: ToolRow): ToolResponse {
     pip_requirements: null,
     npm_requirements: null,
     default_requires_approval: tool.requires_approval,
-    // All calls of a step run; only those that must not happen twice are set apart.
+    // All calls of a step run in parallel, except calls that must not happen twice.
     enable_parallel_execution: tool.side_effects !== 'once',
     metadata_: tool.metadata,
     kind: tool.kind,

@@ -3,7 +3,7 @@ import type { Usage } from '@nightshift/db';
 import type { z } from 'zod';
 import type { usage } from '../schemas/usage.ts';
 
-/** What was used as it is answered. */
+/** Converts usage to an answer. */
 export function toUsage(used: Usage): z.output<typeof usage> {
   return {
     steps: used.steps,

@@ -12,37 +12,37 @@ import { problems } from '../../schemas/answers.ts';
 
 const audit = z
   .object({
-    ok: z.boolean().describe('No invariant is broken.'),
+    ok: z.boolean().describe('True if no invariant is broken.'),
     violations: z.array(
       z.object({
         id: z.string(),
-        name: z.string().describe('The promise that is broken.'),
-        money: z.boolean().describe('Nothing new is sent while this is so.'),
-        row: z.record(z.string(), z.unknown()).describe('What names the row, and what is wrong about it.'),
+        name: z.string().describe('The broken promise.'),
+        money: z.boolean().describe('True if the violation stops all new requests to the provider.'),
+        row: z
+          .record(z.string(), z.unknown())
+          .describe('The columns that identify the row, and the wrong values.'),
       }),
     ),
     paused: z
       .array(z.object({ name: z.string(), reason: z.string(), paused_until: z.iso.datetime().nullable() }))
-      .describe(
-        'Credentials under which nothing is sent at present; until null means until an operator acts.',
-      ),
+      .describe('Credentials that currently send no requests; a null `until` means until an operator acts.'),
     clocks: z
       .array(
         z.object({
           name: z.string().describe('The credential.'),
           offset_seconds: z.number().describe("The provider's time minus the database's."),
-          uncertainty_seconds: z.number().describe('By how much the offset may be wrong.'),
-          age_seconds: z.number().describe('How long ago it was measured.'),
-          alarm: z.boolean().describe('The clocks are 30 seconds or more apart: set them.'),
+          uncertainty_seconds: z.number().describe('Uncertainty of the offset.'),
+          age_seconds: z.number().describe('Seconds since the measurement.'),
+          alarm: z.boolean().describe('True if the clocks are 30 seconds or more apart: set them.'),
         }),
       )
-      .describe("How far the provider's clocks are from the database's, by credential, as last measured."),
+      .describe("Last measured offset between the provider's clock and the database's, by credential."),
   })
   .meta({ id: 'Audit' });
 
 /**
- * Checks every invariant now, in one snapshot. Reads every table several times: not for polling. Who asks while an audit is
- * under way gets its answer.
+ * Checks every invariant in one snapshot. Concurrent requests share one audit. Reads every table several times, so do not poll
+ * it.
  */
 export function auditNow(app: App, context: Context): void {
   let underWay: Promise<readonly Violation[]> | undefined;
@@ -59,7 +59,7 @@ export function auditNow(app: App, context: Context): void {
       },
     },
     async ({ raw: { socket } }) => {
-      // A socket that is silent for long is cut otherwise. Under `inject` it is none.
+      // An idle socket is closed otherwise. `inject` has no real socket.
       if ('setTimeout' in socket) socket.setTimeout(0);
       const violations = await audited();
       const [paused, clocks] = await Promise.all([

@@ -2,54 +2,44 @@ import { invariants, PAUSE_CAUSES, readGauges, readLastAudit, readProviderClocks
 import { collectDefaultMetrics, Counter, Gauge, Registry } from 'prom-client';
 import type { App, Context } from '../../context.ts';
 
-/** Metrics in Prometheus' text format: this process, the state of the house, and what the last audit found. */
+/** Serves metrics in Prometheus' text format: this process, the system's state and the last audit. */
 export function metrics(app: App, context: Context): void {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry, prefix: 'nightshift_api_' });
   const dropped = new Counter({
     name: 'nightshift_api_log_lines_dropped_total',
-    help: 'Lines of this log that were dropped because they could not be written.',
+    help: 'Log lines dropped because they could not be written.',
     registers: [registry],
   });
   const gauge = <Label extends string>(name: string, help: string, labelNames: Label[]): Gauge<Label> =>
     new Gauge({ name: `nightshift_${name}`, help, labelNames, registers: [registry] });
 
-  const batches = gauge('batches', 'Batches that have not ended, by state.', ['state']);
-  const providerBatches = gauge(
-    'provider_batches',
-    'Provider batches that have not ended for good, by state.',
-    ['state'],
-  );
-  const runs = gauge('runs_waiting', 'Runs that wait for their next request or for their calls.', ['for']);
-  const oldest = gauge(
-    'oldest_due_seconds',
-    'Seconds for which the oldest due row has waited for a worker.',
-    [],
-  );
-  const paused = gauge(
-    'paused_credentials',
-    'Credentials under which nothing is sent at present, by why: they rest, or are halted.',
-    ['reason'],
-  );
+  const batches = gauge('batches', 'Unfinished batches, by state.', ['state']);
+  const providerBatches = gauge('provider_batches', 'Unfinished provider batches, by state.', ['state']);
+  const runs = gauge('runs_waiting', 'Runs that wait for their next request or for their tool calls.', [
+    'for',
+  ]);
+  const oldest = gauge('oldest_due_seconds', 'Seconds that the oldest due row has waited for a worker.', []);
+  const paused = gauge('paused_credentials', 'Credentials that currently send no requests, by reason.', [
+    'reason',
+  ]);
   const offset = gauge(
     'provider_clock_offset_seconds',
     "The provider's time minus the database's, as last measured.",
     ['credential'],
   );
-  const uncertainty = gauge(
-    'provider_clock_uncertainty_seconds',
-    'By how much the offset of the clock may be wrong.',
-    ['credential'],
-  );
-  const age = gauge('provider_clock_age_seconds', 'How long ago the offset of the clock was measured.', [
+  const uncertainty = gauge('provider_clock_uncertainty_seconds', 'Uncertainty of the offset of the clock.', [
+    'credential',
+  ]);
+  const age = gauge('provider_clock_age_seconds', 'Seconds since the offset of the clock was measured.', [
     'credential',
   ]);
   const violations = gauge(
     'invariant_violations',
-    'Rows that broke an invariant at the last audit, 20 at most.',
+    'Rows that broke an invariant at the last audit, at most 20.',
     ['id'],
   );
-  const auditedAt = gauge('last_audit_timestamp_seconds', 'When the last audit ended.', []);
+  const auditedAt = gauge('last_audit_timestamp_seconds', 'End of the last audit.', []);
 
   app.get('/metrics', { schema: { hide: true } }, async (_request, reply) => {
     const [gauges, audit, clocks] = await Promise.all([

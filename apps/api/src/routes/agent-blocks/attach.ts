@@ -23,7 +23,7 @@ const ATTACHMENTS: readonly Attachment[] = [
   },
 ];
 
-/** Both answer the agent as it then is. */
+/** Attaches or detaches a block. Answers the updated agent. */
 export function attachAndDetachBlock(app: App, context: Context): void {
   for (const { action, operationId, summary, commit } of ATTACHMENTS) {
     app.patch(

@@ -7,33 +7,39 @@ import { wireId } from '../../schemas/ids.ts';
 
 const requiresApproval = z.boolean().nullish();
 
-/** Gives an agent the tool rule `requires_approval`, or takes it away. As in Letta 1.x, the answer is `null`. */
+/** Adds or removes the agent's tool rule `requires_approval`. As in Letta 1.x, the answer is `null`. */
 export function updateToolApproval(app: App, context: Context): void {
   app.patch(
     '/v1/agents/:agent_id/tools/approval/:tool_name',
     {
       schema: {
         operationId: 'updateToolApproval',
-        summary: 'Say whether calls of a tool need an approval',
+        summary: 'Set whether calls of a tool need an approval',
         description:
-          "Adds or removes the agent's tool rule `requires_approval`, for batches submitted from now on. Refused with 409 " +
-          'for a tool that asks for approval whoever calls it (`default_requires_approval`).',
+          "Adds or removes the agent's tool rule `requires_approval`, for batches submitted from now on. Refused with " +
+          '409 for a tool whose `default_requires_approval` is true.',
         tags: ['agents'],
         params: z.object({ agent_id: wireId('agent'), tool_name: z.string().min(1).max(64) }),
         querystring: z.strictObject({ requires_approval: requiresApproval }),
         body: z
           .strictObject({
             requires_approval: requiresApproval,
-            body_requires_approval: requiresApproval.describe("The same, as Letta's client 1.3 names it."),
+            body_requires_approval: requiresApproval.describe(
+              "Same as requires_approval; the name in Letta's client 1.3.",
+            ),
           })
           .nullish(),
         response: { 200: z.null(), ...problems },
       },
     },
     async ({ params: { agent_id, tool_name }, query, body }) => {
-      const wanted = wishOf([query.requires_approval, body?.requires_approval, body?.body_requires_approval]);
+      const wanted = requestedValue([
+        query.requires_approval,
+        body?.requires_approval,
+        body?.body_requires_approval,
+      ]);
       await inTransaction(context.db, async (trx) => {
-        // What is kept of the present rules must still be so when they are written.
+        // Lock the agent first: the unchanged rules are written back.
         await lockAgent(trx, context.projectId, agent_id);
         const { tool_rules } = await readAgent(trx, context.projectId, agent_id);
         const tool = (await readToolsOfAgents(trx, [agent_id])).find(({ name }) => name === tool_name);
@@ -47,7 +53,7 @@ export function updateToolApproval(app: App, context: Context): void {
         if (!wanted && tool?.requires_approval === true) {
           throw new NightshiftError(
             'conflict',
-            `The tool '${tool_name}' asks for approval whoever calls it. Change its default_requires_approval.`,
+            `The tool '${tool_name}' needs approval for every agent. Change its default_requires_approval.`,
           );
         }
         if (wanted === isSet) return;
@@ -61,11 +67,14 @@ export function updateToolApproval(app: App, context: Context): void {
   );
 }
 
-/** What was said in one place or another; throws where nothing was, or not the same. */
-function wishOf(given: readonly (boolean | null | undefined)[]): boolean {
+/**
+ * Returns the value given in the query or the body.
+ * Throws: `validation_failed` if the value is missing or given twice with different values.
+ */
+function requestedValue(given: readonly (boolean | null | undefined)[]): boolean {
   const [wanted, ...more] = new Set(given.filter((value) => value != null));
   if (wanted !== undefined && more.length === 0) return wanted;
-  const message = wanted === undefined ? 'is missing' : 'is said twice, and not the same';
+  const message = wanted === undefined ? 'is missing' : 'is given twice with different values';
   throw new NightshiftError('validation_failed', `/requires_approval ${message}.`, {
     fields: [{ path: '/requires_approval', message }],
   });

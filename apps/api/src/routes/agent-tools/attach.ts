@@ -16,7 +16,7 @@ const ATTACHMENTS: readonly Attachment[] = [
   { action: 'detach', operationId: 'detachTool', summary: 'Take a tool from an agent', commit: detachTool },
 ];
 
-/** Both answer null, as Letta does to its 1.x clients. */
+/** Attaches or detaches a tool. Answers null, as Letta does to its 1.x clients. */
 export function attachAndDetachTool(app: App, context: Context): void {
   for (const { action, operationId, summary, commit } of ATTACHMENTS) {
     app.patch(

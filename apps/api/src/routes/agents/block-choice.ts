@@ -2,8 +2,8 @@ import { NightshiftError } from '@nightshift/agent-core';
 import { readBlocks, type NewBlock, type Tx } from '@nightshift/db';
 
 /**
- * Checks that an agent can hold these new and existing blocks, as they were given: each exists (`not_found`), and no two have one
- * label (`validation_failed`). A block that is named again counts once.
+ * Checks that an agent can hold these new and existing blocks. A repeated block counts once.
+ * Throws: `not_found` for an unknown block, `validation_failed` for two blocks with the same label.
  */
 export async function assertBlocksFit(
   trx: Tx,
@@ -28,7 +28,7 @@ export async function assertBlocksFit(
   for (const { path, label } of named) {
     const first = places.get(label);
     if (first !== undefined) {
-      const message = `an agent has one block of a label, and '${label}' is that of ${first}`;
+      const message = `the label '${label}' is already used by ${first}; an agent has one block per label`;
       throw new NightshiftError('validation_failed', `${path}: ${message}.`, { fields: [{ path, message }] });
     }
     places.set(label, path);

@@ -27,12 +27,12 @@ import { nameAgent } from './name-agent.ts';
 import { assertApprovalsMeanTools, assertRulesFit } from './rules-fit.ts';
 import { SYSTEM_PROMPT_DEFAULT } from './system-prompt.ts';
 import { assertTimeZone } from './time-zone.ts';
-import { baseRulesOf, baseToolsOf, chooseTools, type ToolWish } from './tool-choice.ts';
+import { baseRulesOf, baseToolsOf, chooseTools, type RequestedTools } from './tool-choice.ts';
 
 const AGENT_TYPE_DEFAULT = 'letta_v1_agent';
 const CONTEXT_WINDOW_DEFAULT = 128_000;
 
-/** Stores an agent with its own conversation, its new blocks and its tools. */
+/** Creates an agent with its conversation, new blocks and tools. */
 export function createAgent(app: App, context: Context): void {
   app.post(
     '/v1/agents',
@@ -62,7 +62,7 @@ export function createAgent(app: App, context: Context): void {
   );
 }
 
-function toolsOf(body: AgentInput): ToolWish {
+function toolsOf(body: AgentInput): RequestedTools {
   return {
     base: body.include_base_tools === false ? [] : baseToolsOf(body.agent_type ?? AGENT_TYPE_DEFAULT),
     names: body.tools ?? [],
@@ -80,7 +80,7 @@ function rulesOf(body: AgentInput, tools: readonly ToolRow[]): NewAgent['tool_ru
 function toNewAgent(body: AgentInput, prices: PriceTable): NewAgent {
   const model = modelOf(body, prices, null);
   if (model === null) {
-    const message = 'Say which model the agent uses, as anthropic/<model>; GET /v1/models/ lists them.';
+    const message = "Name the agent's model as anthropic/<model>; GET /v1/models/ lists the models.";
     throw new NightshiftError('invalid_argument', message, { fields: [{ path: '/model', message }] });
   }
   assertTimeZone(body.timezone ?? 'UTC');

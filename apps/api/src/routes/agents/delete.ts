@@ -12,7 +12,7 @@ export function deleteAgent(app: App, context: Context): void {
       schema: {
         operationId: 'deleteAgent',
         summary: 'Delete an agent',
-        description: 'Its runs under way go on to their end; the results of its batches stay.',
+        description: 'Runs in progress continue to their end; the results of its batches stay.',
         tags: ['agents'],
         params: z.object({ agent_id: wireId('agent') }),
         response: { 200: z.object({ message: z.string() }), ...problems },

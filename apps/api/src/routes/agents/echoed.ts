@@ -2,7 +2,7 @@ import { toStorableText } from '@nightshift/agent-core';
 import type { AgentPatch } from '../../schemas/agent.ts';
 import type { ResponseFormat } from '../../schemas/response-format.ts';
 
-/** Fields that are kept as they came, for clients that read them back. */
+/** Fields that are stored unchanged for clients that read them back. */
 const ECHOED = [
   'embedding',
   'embedding_config',
@@ -11,13 +11,13 @@ const ECHOED = [
   'per_file_view_window_char_limit',
 ] as const satisfies readonly (keyof AgentPatch)[];
 
-/** Letta's clients say it in one of three places. */
+/** Reads the response format from the three fields in which Letta's clients may send it. */
 export function responseFormatOf(input: AgentPatch): ResponseFormat | null {
   const { model_settings, response_format, llm_config } = input;
   return model_settings?.response_format ?? response_format ?? llm_config?.response_format ?? null;
 }
 
-/** `present` with what the caller gives, of the model's settings each that is given; of secrets the names alone. */
+/** Merges the given fields into `present`, model settings field by field. Keeps only the names of secrets. */
 export function echoedOf(
   input: AgentPatch,
   present: Readonly<Record<string, unknown>>,
@@ -37,7 +37,7 @@ export function echoedOf(
   };
 }
 
-/** What is said of these fields: null counts as left out. */
+/** Drops fields that are null or absent. */
 function givenOf(fields: Readonly<Record<string, unknown>>): Record<string, unknown> {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value != null));
 }

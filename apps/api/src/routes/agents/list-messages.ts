@@ -9,9 +9,9 @@ import { lettaMessage } from '../../schemas/message.ts';
 import { readShownMessages } from '../runs/shown-messages.ts';
 
 /**
- * An agent's conversation since its last reset. The one list with rules of its own, which are Letta's: always chronological,
- * `after` is newer and `before` older whatever the order, and `order` says at which end `limit` cuts. `limit` counts stored
- * messages; the items of one are never split. Its `Link` leads on from the end where `limit` cut.
+ * Lists an agent's conversation since its last reset, always in chronological order.
+ * As in Letta, `after` is newer and `before` older whatever the order, and `order` chooses the end at which `limit` cuts.
+ * `limit` counts stored messages; the items of a message are never split. The `Link` header continues from the cut end.
  */
 export function listAgentMessages(app: App, context: Context): void {
   app.get(
@@ -20,7 +20,7 @@ export function listAgentMessages(app: App, context: Context): void {
       schema: {
         operationId: 'listAgentMessages',
         summary: "List the messages of an agent's conversation",
-        description: 'Those since the agent was last reset.',
+        description: "Messages since the agent's last reset.",
         tags: ['agents'],
         params: z.object({ agent_id: wireId('agent') }),
         querystring: z.strictObject({
@@ -30,11 +30,11 @@ export function listAgentMessages(app: App, context: Context): void {
           assistant_message_tool_name: z
             .string()
             .default('send_message')
-            .describe('Of use_assistant_message: the tool whose calls are shown as what they say.'),
+            .describe('For use_assistant_message: the tool whose calls are shown as assistant messages.'),
           assistant_message_tool_kwarg: z
             .string()
             .default('message')
-            .describe('Its argument that holds what is said.'),
+            .describe("The tool's argument that holds the message text."),
         }),
         response: { 200: z.array(lettaMessage), ...problems },
       },
@@ -43,7 +43,7 @@ export function listAgentMessages(app: App, context: Context): void {
       const { query } = request;
       const agent = await readAgent(context.db, context.projectId, request.params.agent_id);
       const { reset_seq } = await readContextSeqs(context.db, agent.conversation_id);
-      // A message of another conversation is no place in this one.
+      // Ignore a cursor from another conversation.
       const seqOf = (cursor: string | undefined): number | null => {
         if (cursor === undefined) return null;
         const key = messageKeyOf(cursor);

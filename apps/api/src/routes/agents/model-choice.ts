@@ -12,12 +12,12 @@ import {
 } from '@nightshift/agent-core';
 import type { AgentPatch } from '../../schemas/agent.ts';
 
-/** The least tokens of a thinking budget that the provider takes; as in Letta, those of thinking that is enabled without one. */
+/** Smallest thinking budget that the provider accepts; the default for enabled thinking, as in Letta. */
 const THINKING_BUDGET_MIN = 1_024;
 
 /**
- * The handle a caller asks for, checked; null when they name none. `present` is the one that the agent has. Throws
- * `invalid_argument` or `not_found`, as Letta answers, and `validation_failed` for an `llm_config` that names two.
+ * Returns the checked model handle that the caller names, or null. `present` is the agent's current handle.
+ * Throws: `invalid_argument` or `not_found`, as Letta does; `validation_failed` for an `llm_config` with two models.
  */
 export function modelOf(
   input: Pick<AgentPatch, 'model' | 'llm_config'>,
@@ -30,7 +30,7 @@ export function modelOf(
     new NightshiftError(code, message, { fields: [{ path: placeOf(input, handle), message }] });
   const parsed = parseModelHandle(handle);
   if (parsed === null)
-    throw refuse('invalid_argument', `The model '${handle}' is no handle: write anthropic/<model>.`);
+    throw refuse('invalid_argument', `The model '${handle}' is not a handle: write anthropic/<model>.`);
   if (parsed.provider !== 'anthropic') {
     throw refuse('not_found', `Handle ${handle} not found: anthropic is the only provider.`);
   }
@@ -40,33 +40,34 @@ export function modelOf(
   return handle;
 }
 
-/** Where the handle was named. */
+/** Returns the field that names the handle. */
 function placeOf({ model, llm_config }: Pick<AgentPatch, 'model' | 'llm_config'>, handle: string): string {
   if (model != null) return '/model';
   return handle === llm_config?.handle ? '/llm_config/handle' : '/llm_config/model';
 }
 
 /**
- * The handle that Letta's older form asks for. A program that changes one of `model` and `handle` in what it was answered
- * means that one; nobody can tell what is meant where neither is the agent's and they differ.
+ * Returns the handle of Letta's older `llm_config`. If only one of `model` and `handle` differs from the present handle, that
+ * field wins.
+ * Throws: `validation_failed` if both differ from the agent's handle and from each other.
  */
 function handleOf(config: AgentPatch['llm_config'], present: string | null): string | null {
   if (config == null) return null;
   const { handle } = config;
   if (config.model == null) return handle ?? null;
-  // Some write the handle there, too.
+  // Some clients write the handle into `model`.
   const model = parseModelHandle(config.model)?.name ?? config.model;
   const isPresents = isNamed(model, present);
   if (handle != null && handle !== present) {
     if (isPresents || isNamed(model, handle)) return handle;
-    throw namesTwo(model, handle);
+    throw ambiguousModel(model, handle);
   }
   if (handle != null && isPresents) return handle;
   const provider = config.provider_name ?? config.model_endpoint_type ?? providerOf(present);
   return provider === null ? null : `${provider}/${model}`;
 }
 
-/** Letta answers the dated name of a model beside a handle without the date. */
+/** Date suffix of a model name: Letta answers the dated name beside an undated handle. */
 const DATE = /-\d{8}$/;
 
 function isNamed(model: string, handle: string | null): boolean {
@@ -78,7 +79,7 @@ function providerOf(handle: string | null): string | null {
   return handle === null ? null : (parseModelHandle(handle)?.provider ?? null);
 }
 
-function namesTwo(model: string, handle: string): NightshiftError {
+function ambiguousModel(model: string, handle: string): NightshiftError {
   const message = `must name one model: model is '${model}', handle is '${handle}'`;
   return new NightshiftError('validation_failed', `/llm_config ${message}.`, {
     fields: ['model', 'handle'].map((field) => ({ path: `/llm_config/${field}`, message })),
@@ -91,8 +92,8 @@ type SettingsInput = Pick<
 >;
 
 /**
- * What requests to the model with this handle are built with; null when the caller says nothing of it. `present` is what
- * holds so far. Throws `validation_failed`, naming what was given, for thinking with which the provider refuses every request.
+ * Returns the settings for requests to this model, or null if the caller gives none. `present` holds the current settings.
+ * Throws: `validation_failed` for thinking settings that the provider would refuse in every request.
  */
 export function modelSettingsOf(
   input: SettingsInput,
@@ -124,14 +125,14 @@ function namesModel({ model, llm_config }: SettingsInput): boolean {
   return model != null || llm_config?.handle != null || llm_config?.model != null;
 }
 
-/** The context window that a caller asks for in one of Letta's two places; null when they say nothing of it. */
+/** Reads the context window from either of Letta's two fields; null if both are absent. */
 export function contextWindowOf(
   input: Pick<AgentPatch, 'context_window_limit' | 'llm_config'>,
 ): number | null {
   return input.context_window_limit ?? input.llm_config?.context_window ?? null;
 }
 
-/** Settings as they are given. Sampling parameters are not among them: the provider refuses a request that has any. */
+/** Returns the extra request fields. Omits sampling parameters, which the provider refuses. */
 function extraOf({ model_settings: settings, llm_config: config }: SettingsInput): JsonObject {
   const effort = settings?.effort ?? config?.effort;
   return {
@@ -141,9 +142,10 @@ function extraOf({ model_settings: settings, llm_config: config }: SettingsInput
 }
 
 /**
- * Thinking in the form that the model takes. Who names no type wants to have it enabled, as in Letta, and no budget means its
- * default; models after 4.6 know no budget, and those before know nothing else. Letta's clients give a budget with every type,
- * and the provider takes it with `enabled` alone. Other types are the provider's.
+ * Returns the thinking settings in the form that the model accepts. Without a type thinking is enabled; without a budget it
+ * gets the default, as in Letta.
+ * Models after 4.6 take no budget; earlier models need one. A budget is sent with `enabled` only, because the provider refuses
+ * it otherwise. Other types pass unchanged.
  */
 function thinkingOf(given: JsonObject, handle: string): JsonObject {
   const traits = modelTraits(nameOf(handle));
@@ -162,20 +164,20 @@ function nameOf(handle: string): string {
 
 const THINKING_TYPE = '/model_settings/thinking/type';
 
-/** The provider refuses every request that would keep a model from thinking that always does. */
+/** Refuses to disable thinking for a model that always thinks. */
 function assertMayThink({ extra }: ModelSettings, input: SettingsInput, handle: string): void {
   const thinking = extra['thinking'];
   const name = nameOf(handle);
   if (!isJsonObject(thinking) || thinking['type'] !== 'disabled' || !modelTraits(name).thinks_always) return;
   const isOfAgent = input.model_settings?.thinking == null && namesModel(input);
   const path = isOfAgent ? placeOf(input, handle) : THINKING_TYPE;
-  const message = `${name} always thinks, so thinking cannot be disabled: give model_settings.thinking the type adaptive`;
+  const message = `${name} always thinks: set model_settings.thinking to the type adaptive`;
   throw new NightshiftError('validation_failed', `${path}: ${message}.`, { fields: [{ path, message }] });
 }
 
 const THINKING_BUDGET = '/model_settings/thinking/budget_tokens';
 
-/** Where a thinking budget comes from, or what it has to fit where the thinking is that of the agent. */
+/** Returns the field of the thinking budget, or the field that must fit it if the agent's thinking is unchanged. */
 function placeOfBudget(input: SettingsInput, handle: string): string {
   const { model_settings, llm_config, max_tokens } = input;
   if (model_settings?.thinking != null) return THINKING_BUDGET;
@@ -185,7 +187,7 @@ function placeOfBudget(input: SettingsInput, handle: string): string {
   return namesModel(input) ? placeOf(input, handle) : THINKING_BUDGET;
 }
 
-/** The provider refuses every request of an agent whose thinking may take all of its answer. */
+/** Refuses a thinking budget that could use up the whole answer, as the provider does. */
 function assertBudgetFits({ max_output_tokens, extra }: ModelSettings, path: string): void {
   const thinking = extra['thinking'];
   if (!isJsonObject(thinking) || thinking['type'] !== 'enabled') return;
@@ -196,6 +198,6 @@ function assertBudgetFits({ max_output_tokens, extra }: ModelSettings, path: str
   const message =
     path === THINKING_BUDGET
       ? `must be a whole number, ${bounds}`
-      : `does not go with the agent's thinking, whose budget_tokens, ${JSON.stringify(budget)}, must be ${bounds}`;
+      : `does not fit the agent's thinking, whose budget_tokens, ${JSON.stringify(budget)}, must be ${bounds}`;
   throw new NightshiftError('validation_failed', `${path} ${message}.`, { fields: [{ path, message }] });
 }

@@ -14,7 +14,7 @@ const MANNERS = [
 ];
 const CREATURES = ['Owl', 'Badger', 'Moth', 'Nightjar', 'Hedgehog', 'Otter', 'Fox', 'Bat', 'Lynx', 'Firefly'];
 
-/** A name for an agent whose maker gave it none; not unique. */
+/** Makes up a name for an unnamed agent. Names are not unique. */
 export function nameAgent(): string {
   return `${MANNERS[randomInt(MANNERS.length)] ?? ''}${CREATURES[randomInt(CREATURES.length)] ?? ''}`;
 }

@@ -19,13 +19,13 @@ const INCLUDES = [
   'agent.managed_group',
 ] as const;
 
-/** Letta's ways of naming the relations that an answer carries. */
+/** Letta's query parameters for the relations in an answer. */
 export const includeQuery = {
   include: listOf(z.enum(INCLUDES), QUERY_LIST_MAX).optional(),
-  include_relationships: listOf(z.string(), QUERY_LIST_MAX).optional().describe('Older name of include.'),
+  include_relationships: listOf(z.string(), QUERY_LIST_MAX).optional().describe('Older name of `include`.'),
 };
 
-/** Blocks and tools fill most of a list, so they come only when asked for. */
+/** Chooses the relations of a list. Blocks and tools are large, so they are opt-in. */
 export function toInclude(query: {
   readonly include?: readonly string[] | undefined;
   readonly include_relationships?: readonly string[] | undefined;
@@ -37,7 +37,7 @@ export function toInclude(query: {
   };
 }
 
-/** One agent always comes with all its relations, whatever `include` says. */
+/** Answers an agent with all its relations, whatever `include` says. */
 export function retrieveAgent(app: App, context: Context): void {
   app.get(
     '/v1/agents/:agent_id',
@@ -70,15 +70,15 @@ export function listAgents(app: App, context: Context): void {
             .enum(['created_at', 'updated_at'])
             .optional()
             .describe(
-              'A cursor stands where its agent stands now: agents that change while one pages by updated_at move, and are ' +
-                'passed over or come again.',
+              'A cursor follows its agent: when paging by updated_at, an agent that changes meanwhile may be skipped or ' +
+                'repeated.',
             ),
           name: z.string().optional(),
           query_text: z.string().optional().describe('Part of the name.'),
           tags: listOf(z.string(), QUERY_LIST_MAX).optional(),
           match_all_tags: z.boolean().default(false),
-          ascending: z.boolean().optional().describe('Older form of order.'),
-          sort_by: z.enum(['created_at', 'updated_at']).optional().describe('Older form of order_by.'),
+          ascending: z.boolean().optional().describe('Older form of `order`.'),
+          sort_by: z.enum(['created_at', 'updated_at']).optional().describe('Older form of `order_by`.'),
           ...includeQuery,
         }),
         response: { 200: z.array(agentState), ...problems },

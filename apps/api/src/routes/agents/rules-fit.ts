@@ -14,8 +14,9 @@ import { isBuiltIn } from './tool-choice.ts';
 const APPROVAL = 'requires_approval';
 
 /**
- * Throws `validation_failed` where an agent, as it stands in this transaction, could not run by its tool rules. `changed` is
- * what was given of it, and is named: its rules, or with the rules that it had its tools.
+ * Checks that an agent, as it stands in this transaction, can run by its tool rules. `changed` holds the changed fields, to
+ * name them in the error.
+ * Throws: `validation_failed`.
  */
 export async function assertRulesFit(
   trx: Tx,
@@ -37,7 +38,7 @@ export async function assertRulesFit(
       ? misfits
       : misfits.map(({ path, message }) => ({
           path: '/tool_ids',
-          message: `leave the agent with tool rules that it cannot run by: ${path}: ${message}`,
+          message: `leave the agent with unusable tool rules: ${path}: ${message}`,
         }));
   const [first] = fields;
   if (first !== undefined) {
@@ -50,9 +51,9 @@ function owesResult({ response_format: format }: AgentRow['echoed']): boolean {
 }
 
 /**
- * Throws `validation_failed` where a rule asks for the approval of a tool that there is not: a misspelt name would let the tool
- * that is meant run unasked. One that the agent may be given later is fine, and so is what its `present` rules name already:
- * the tool may have been deleted since.
+ * Checks that every new approval rule names an existing tool, because a misspelt name would leave the real tool unprotected.
+ * The agent need not have the tool yet. Rules in `present` pass: their tool may have been deleted since.
+ * Throws: `validation_failed`.
  */
 export async function assertApprovalsMeanTools(
   trx: Tx,
@@ -71,8 +72,8 @@ export async function assertApprovalsMeanTools(
     .map(({ index, tool_name }) => ({
       path: `/tool_rules/${index}/tool_name`,
       message:
-        `there is no tool named '${tool_name}' to ask approval for; name one that GET /v1/tools/ lists, or drop the rule: ` +
-        'calls of client tools wait for their caller without one',
+        `there is no tool named '${tool_name}'; use a name from GET /v1/tools/, or drop the rule: calls of client tools ` +
+        'always wait for their caller',
     }));
   const [first] = fields;
   if (first !== undefined) {

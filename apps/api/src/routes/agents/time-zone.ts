@@ -1,11 +1,14 @@
 import { NightshiftError } from '@nightshift/agent-core';
 
-/** Throws `validation_failed` for a name that is no IANA time zone. */
+/**
+ * Checks that a name is an IANA time zone.
+ * Throws: `validation_failed`.
+ */
 export function assertTimeZone(name: string): void {
   try {
     new Intl.DateTimeFormat('en', { timeZone: name });
   } catch {
-    const message = `'${name}' is no IANA time zone, as Europe/Berlin is one`;
+    const message = `'${name}' is not an IANA time zone; write for example Europe/Berlin`;
     throw new NightshiftError('validation_failed', `/timezone: ${message}.`, {
       fields: [{ path: '/timezone', message }],
     });

@@ -2,7 +2,7 @@ import { FINISH_TOOL, isMemoryTool, NightshiftError, type ToolRule } from '@nigh
 import { findTools, registerMemoryTools, type ToolRow, type Tx } from '@nightshift/db';
 import type { AgentType } from '../../schemas/agent.ts';
 
-/** Letta's base tools of each kind of agent. */
+/** Letta's base tools by agent type. */
 const BASE_TOOLS: Readonly<Record<AgentType, readonly string[]>> = {
   letta_v1_agent: ['conversation_search', 'memory_insert', 'memory_replace'],
   memgpt_v2_agent: ['send_message', 'conversation_search', 'memory_insert', 'memory_replace'],
@@ -19,22 +19,22 @@ const BASE_TOOLS: Readonly<Record<AgentType, readonly string[]>> = {
 };
 
 const ALL_BASE_TOOLS: ReadonlySet<string> = new Set(Object.values(BASE_TOOLS).flat());
-/** Base tools that a run ends after, where base rules are wanted. */
+/** Base tools that end a run, under Letta's base rules. */
 const ENDING_TOOLS: ReadonlySet<string> = new Set(['send_message', 'memory_finish_edits']);
 
-/** Whether any agent may be given a tool of this name, deleted or not. */
+/** Tells whether the name belongs to a built-in tool, deleted or not. */
 export function isBuiltIn(name: string): boolean {
   return isMemoryTool(name) || name === FINISH_TOOL.name;
 }
 
-/** Names of the tools that an agent of this kind gets unasked. */
+/** Returns the names of the default tools of an agent type. */
 export function baseToolsOf(agentType: AgentType): readonly string[] {
   return BASE_TOOLS[agentType];
 }
 
 /**
- * Letta's rules for the base tools among `names`: a run ends after one that speaks or finishes, and goes on after the others.
- * Every kind of agent has them unasked but `letta_v1_agent`. Of a tool that is said to end a run or not, nothing is added.
+ * Returns Letta's rules for the base tools in `names`: a run ends after a tool that speaks or finishes, and continues after the
+ * others. Default for every agent type except `letta_v1_agent`. Tools with an explicit rule get none.
  */
 export function baseRulesOf(
   agentType: AgentType,
@@ -57,21 +57,25 @@ export function baseRulesOf(
     }));
 }
 
-/** Which tools an agent is to have. */
-export interface ToolWish {
-  /** Names of built-in tools that it gets unasked. */
+/** The tools requested for an agent. */
+export interface RequestedTools {
+  /** Names of default built-in tools. */
   readonly base: readonly string[];
   readonly names: readonly string[];
   readonly ids: readonly string[];
 }
 
 /**
- * The wished tools in their order, each once. A built-in tool that was deleted is brought back. Throws
- * `invalid_argument`, as Letta answers, for one that does not exist.
+ * Returns the requested tools in order, without duplicates. Restores deleted built-in tools.
+ * Throws: `invalid_argument`, as Letta does, for an unknown tool.
  */
-export async function chooseTools(trx: Tx, projectId: string, wish: ToolWish): Promise<readonly ToolRow[]> {
-  const { ids } = wish;
-  const names = [...wish.base, ...wish.names];
+export async function chooseTools(
+  trx: Tx,
+  projectId: string,
+  requested: RequestedTools,
+): Promise<readonly ToolRow[]> {
+  const { ids } = requested;
+  const names = [...requested.base, ...requested.names];
   let found = await findTools(trx, projectId, { names, ids });
   if (names.some((name) => isBuiltIn(name) && !found.some((tool) => tool.name === name))) {
     await registerMemoryTools(trx, projectId);
@@ -81,11 +85,11 @@ export async function chooseTools(trx: Tx, projectId: string, wish: ToolWish): P
   const byId = new Map(found.map((tool) => [tool.id, tool]));
   assertAllFound(
     '/tools',
-    wish.names,
+    requested.names,
     byName,
     (name) =>
-      `there is no tool named '${name}'; GET /v1/tools/ lists them. A module's tool that was deleted comes back when a ` +
-      "worker starts, and the workers' log names modules that could not be loaded",
+      `there is no tool named '${name}'; GET /v1/tools/ lists all tools. A deleted module tool returns when a worker ` +
+      "starts; the workers' log names modules that could not be loaded",
   );
   assertAllFound('/tool_ids', ids, byId, (id) => `there is no tool tool-${id}`);
   const chosen = [...names.map((name) => byName.get(name)), ...ids.map((id) => byId.get(id))];

@@ -23,8 +23,8 @@ import { assertTimeZone } from './time-zone.ts';
 import { chooseTools } from './tool-choice.ts';
 
 /**
- * Changes an agent for batches submitted from now on, and its blocks and what is no part of a definition for all. As in Letta,
- * null changes nothing and lists replace.
+ * Changes an agent. Its definition changes for later batches only; blocks and other settings change at once. As in Letta, null
+ * changes nothing and lists replace.
  */
 export function updateAgent(app: App, context: Context): void {
   app.patch(
@@ -34,8 +34,8 @@ export function updateAgent(app: App, context: Context): void {
         operationId: 'updateAgent',
         summary: 'Change an agent',
         description:
-          'For batches that are accepted from now on. Also runs under way see its blocks in their next step, search by its ' +
-          'timezone, and go by its message_buffer_autoclear when they end. null changes nothing; lists replace.',
+          'Applies to batches accepted from now on. Runs in progress use its new blocks and timezone from their next ' +
+          'step, and its message_buffer_autoclear when they end. null changes nothing; lists replace.',
         tags: ['agents'],
         params: z.object({ agent_id: wireId('agent') }),
         body: agentPatch,
@@ -46,7 +46,7 @@ export function updateAgent(app: App, context: Context): void {
       const { agent_id } = request.params;
       const { body } = request;
       await inTransaction(context.db, async (trx) => {
-        // What is kept of the present agent must still be so when it is written.
+        // Lock the agent first: the unchanged fields are written back.
         await lockAgent(trx, context.projectId, agent_id);
         const present = await readAgent(trx, context.projectId, agent_id);
         if (body.tool_ids != null) {

@@ -6,7 +6,7 @@ import { batchResponse } from '../../schemas/batch.ts';
 import { wireId } from '../../schemas/ids.ts';
 import { toBatchResponse } from '../../wire/to-batch.ts';
 
-/** Asks for a cancellation. A batch that has ended stays as it is: that is no error, and Letta's client would retry one. */
+/** Requests the cancellation of a batch. An ended batch is no error, because Letta's client would retry it. */
 export function cancelBatch(app: App, context: Context, path: string, hide: boolean): void {
   app.patch(
     `${path}/:job_id/cancel`,
@@ -15,7 +15,7 @@ export function cancelBatch(app: App, context: Context, path: string, hide: bool
         operationId: 'cancelBatch',
         summary: 'Cancel a batch',
         description:
-          'No new step is sent; what the provider has begun is paid for and stored. Ended batches do not change.',
+          'Sends no new step. Requests that the provider has begun are paid and stored. An ended batch does not change.',
         tags: ['batches'],
         hide,
         params: z.object({ job_id: wireId('job') }),

@@ -8,7 +8,7 @@ import { batchResponse, capsInput } from '../../schemas/batch.ts';
 import { wireId } from '../../schemas/ids.ts';
 import { toBatchResponse } from '../../wire/to-batch.ts';
 
-/** Sets the caps of a batch; one that was paused at its cap goes on. */
+/** Sets the caps of a batch. A batch paused at its cap resumes. */
 export function changeBatchCaps(app: App, context: Context, path: string, hide: boolean): void {
   app.patch(
     `${path}/:job_id`,
@@ -17,9 +17,9 @@ export function changeBatchCaps(app: App, context: Context, path: string, hide: 
         operationId: 'changeBatchCaps',
         summary: 'Raise, lower or lift the caps of a batch',
         description:
-          'A batch that is paused at its cap, or that waits for room, goes on at once. Null lifts a cap, an absent one stays. ' +
-          'A cap below what is spent and reserved is refused. A batch that was submitted without any cap, its own or of a run, ' +
-          'cannot get one: nothing was reserved for its requests. What stops it is to pause or to cancel it.',
+          'A batch that is paused at its cap, or that waits for room, resumes at once. Null lifts a cap; an absent cap ' +
+          'stays. A cap below the spent and reserved amount is refused. A batch submitted without any cap, on itself or ' +
+          'on a run, cannot get a cap, because nothing was reserved for its requests: pause or cancel it instead.',
         tags: ['batches'],
         hide,
         params: z.object({ job_id: wireId('job') }),

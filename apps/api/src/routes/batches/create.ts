@@ -19,7 +19,7 @@ import { batchInput, batchResponse, type BatchInput } from '../../schemas/batch.
 import { toBatchResponse } from '../../wire/to-batch.ts';
 import { idempotencyHeaders, idempotencyOf, type Idempotency } from './idempotency.ts';
 
-/** Accepts a batch: one transaction, answered at once; workers do the rest. */
+/** Accepts a batch in one transaction and answers at once. */
 export function createBatch(app: App, context: Context, path: string, hide: boolean): void {
   app.post(
     path,
@@ -29,8 +29,9 @@ export function createBatch(app: App, context: Context, path: string, hide: bool
         operationId: 'createBatch',
         summary: 'Submit a batch',
         description:
-          'Every request becomes a run of its agent; so does every input of a template. Nothing is stored unless all are ' +
-          'valid. Repeat safely with an `Idempotency-Key` header: the same key and body answer the same batch for a day.',
+          'Every request becomes a run of its agent, and so does every input of a template. The batch is stored only if ' +
+          'all are valid. To repeat it safely, send an `Idempotency-Key` header: for a day, the same key and body return ' +
+          'the same batch.',
         tags: ['batches'],
         hide,
         headers: idempotencyHeaders,
@@ -54,14 +55,14 @@ export function createBatch(app: App, context: Context, path: string, hide: bool
   );
 }
 
-interface Asked {
+interface CreateRequest {
   readonly body: BatchInput;
   readonly runs: readonly NewRun[];
   readonly now: Date;
   readonly arrivedAt: Date;
 }
 
-interface Made {
+interface CreateResult {
   readonly batch_id: string;
   readonly ready: number;
   readonly replayed: boolean;
@@ -70,9 +71,9 @@ interface Made {
 async function acceptOnce(
   trx: Tx,
   { projectId, prices }: Pick<Context, 'projectId' | 'prices'>,
-  { body, runs, now, arrivedAt }: Asked,
+  { body, runs, now, arrivedAt }: CreateRequest,
   idempotency: Idempotency,
-): Promise<Made> {
+): Promise<CreateResult> {
   const { key, request_sha256, replay_minutes, by_retry } = idempotency;
   await lockIdempotencyKey(trx, projectId, key);
   const earlier =
@@ -83,12 +84,12 @@ async function acceptOnce(
     if (earlier.request_sha256 !== request_sha256) {
       throw new NightshiftError(
         'idempotency_mismatch',
-        'This Idempotency-Key came with another body before.',
+        'This Idempotency-Key was already used with another body. Send a new key.',
       );
     }
     return { batch_id: earlier.batch_id, ready: 0, replayed: true };
   }
-  // Only now: a repetition is answered with its batch, which may have been accepted in time.
+  // Checked after the replay: a repeated batch may have been accepted before its deadline.
   const batch = {
     id: newId(),
     callback_url: body.callback_url ?? null,

@@ -16,25 +16,28 @@ const usdRange = z
 const batchEstimate = z
   .object({
     runs: z.int(),
-    requests: range.describe('Steps that are sent.'),
-    request_bytes: z.int().describe('Bytes of the first requests, as agents and conversations stand now.'),
+    requests: range.describe('Steps to be sent.'),
+    request_bytes: z
+      .int()
+      .describe('Bytes of the first requests, with the present agents and conversations.'),
     input_tokens: range,
     output_tokens: range,
-    cost_usd: usdRange.nullable().describe('Exact decimals; null where a model has no price.'),
+    cost_usd: usdRange.nullable().describe('Exact decimals; null if a model has no price.'),
     unpriced_models: z.array(z.string()),
     price_table: z.string(),
     verdict: z
       .enum(['fits', 'may_pause', 'will_pause', 'cannot_start', 'unknown'])
       .nullable()
       .describe(
-        'Against the caps of the body: `fits` even if the worst comes, answers aside that are of no use, paid and asked for ' +
-          'again; `may_pause` if the worst comes; `will_pause` if the expected does; `cannot_start` without room for any first request, also for the caps of the runs; `unknown` without a price; ' +
-          'null without a cap of the batch.',
+        'Compares the estimate with the caps of the body. `fits`: the worst case fits, except for unusable answers that ' +
+          'are paid and requested again. `may_pause`: the worst case exceeds a cap. `will_pause`: the expected case does. ' +
+          '`cannot_start`: no first request fits, under the batch or run caps. `unknown`: a model has no price. Null: the ' +
+          'batch has no cap.',
       ),
   })
   .meta({ id: 'BatchEstimate' });
 
-/** Says what a batch would come to. Nothing is stored, nothing is sent. */
+/** Estimates the tokens and cost of a batch. Stores and sends nothing. */
 export function estimateBatch(app: App, context: Context, path: string, hide: boolean): void {
   app.post(
     `${path}/estimate`,
@@ -44,8 +47,9 @@ export function estimateBatch(app: App, context: Context, path: string, hide: bo
         operationId: 'estimateBatch',
         summary: 'Estimate a batch',
         description:
-          'Takes the body of a submission and says what it would come to: `low` is one short answer a run, `expected` goes by ' +
-          'the earlier runs of the agents, `worst` is every step filled to its last token, which is what caps are kept by.',
+          'Takes the body of a submission and estimates its tokens and cost. `low`: one short answer per run. ' +
+          '`expected`: based on earlier runs of the agents. `worst`: every step uses all its tokens; caps reserve this ' +
+          'amount.',
         tags: ['batches'],
         hide,
         body: batchInput,

@@ -8,7 +8,7 @@ import {
   type HeldFilter,
 } from '@nightshift/db';
 import { z } from 'zod';
-import { mapWithBreath } from '../../breathe.ts';
+import { mapYielding } from '../../yielding.ts';
 import type { App, Context } from '../../context.ts';
 import { CHANGES_MAX, linkPages, pageLimit } from '../../paging.ts';
 import { problems } from '../../schemas/answers.ts';
@@ -16,29 +16,31 @@ import { wireId } from '../../schemas/ids.ts';
 import { acceptReport, heldChange, heldFilter, rejectReport } from '../../schemas/memory.ts';
 import { toHeldChange } from '../../wire/to-memory-change.ts';
 
-/** What both ways to settle say of their filter. */
+/** Shared description of the filter. */
 const FILTERED =
-  'An id that is no agent of the batch, or no block that it would have changed, is a 404 that names it, and nothing is ' +
-  'settled then. What is accepted or rejected already stays so, without an error.';
+  'The filter may name only agents of the batch and blocks that it changes; any other id is a 404, and nothing is ' +
+  'settled. Changes already settled stay as they are, without an error.';
 
-/** What a batch under review would change, per agent and block. */
+/** Lists the held changes of a batch under review, by agent and block. */
 export function listHeldChanges(app: App, context: Context, path: string, hide: boolean): void {
   app.get(
     `${path}/:job_id/held-changes`,
     {
       schema: {
         operationId: 'listHeldChanges',
-        summary: 'List what a batch under review would change in memory, as diffs',
+        summary: 'List the memory changes that a batch under review holds, as diffs',
         description:
-          'One item per agent and block: what all calls of the agent come to. Oldest first. Changes of runs that failed, ' +
-          'expired, were cancelled or ended at a limit are among them, as `run_state` and `stop_reason` tell, and are ' +
-          'accepted like any other, unless `agent_ids` or `block_ids` leave them out.',
+          "One item per agent and block, with the combined effect of the agent's calls; oldest first. Includes changes " +
+          'of runs that failed, expired, were cancelled or ended at a limit: see `run_state` and `stop_reason`. They are ' +
+          'accepted like any other, unless `agent_ids` or `block_ids` exclude them.',
         tags: ['batches'],
         hide,
         params: z.object({ job_id: wireId('job') }),
         querystring: z.strictObject({
-          after: wireId('block').optional().describe('Id of an item: the page holds those that follow it.'),
-          before: wireId('block').optional().describe('Id of an item: the page holds those just before it.'),
+          after: wireId('block').optional().describe('Id of an item; the page holds the items after it.'),
+          before: wireId('block')
+            .optional()
+            .describe('Id of an item; the page holds the items just before it.'),
           limit: pageLimit(50, CHANGES_MAX),
           order: z.enum(['asc', 'desc']).default('asc'),
           state: z.enum(['held', 'accepted', 'rejected']).optional(),
@@ -58,7 +60,7 @@ export function listHeldChanges(app: App, context: Context, path: string, hide: 
         agent_id: query.agent_id ?? null,
         block_id: query.block_id ?? null,
       });
-      const changes = await mapWithBreath(rows, toHeldChange);
+      const changes = await mapYielding(rows, toHeldChange);
       linkPages(
         request,
         reply,
@@ -75,18 +77,18 @@ function toFilter(body: z.output<typeof heldFilter>): HeldFilter {
   return { agent_ids: body?.agent_ids ?? null, block_ids: body?.block_ids ?? null };
 }
 
-/** Puts held changes in force: one transaction, so that all are there at once. */
+/** Applies held changes in one transaction. */
 export function acceptHeldChanges(app: App, context: Context, path: string, hide: boolean): void {
   app.post(
     `${path}/:job_id/held-changes/accept`,
     {
       schema: {
         operationId: 'acceptHeldChanges',
-        summary: 'Put what a batch under review changed in memory in force',
+        summary: 'Accept the memory changes that a batch under review holds',
         description:
-          'All, or those of some agents, or to some blocks. Changes of runs that failed, expired, were cancelled or ended at ' +
-          'a limit are accepted like any other, unless `agent_ids` or `block_ids` leave them out. The batch must have ' +
-          'ended. Changes of blocks that somebody else has changed meanwhile are named and stay held. ' +
+          'Accepts all changes, or only changes of some agents or blocks. Includes changes of runs that failed, expired, ' +
+          'were cancelled or ended at a limit, unless `agent_ids` or `block_ids` exclude them. The batch must have ' +
+          'ended. Changes of blocks that have been changed meanwhile are listed and stay held. ' +
           FILTERED,
         tags: ['batches'],
         hide,
@@ -112,15 +114,15 @@ export function acceptHeldChanges(app: App, context: Context, path: string, hide
   );
 }
 
-/** Gives held changes up. */
+/** Discards held changes. */
 export function rejectHeldChanges(app: App, context: Context, path: string, hide: boolean): void {
   app.post(
     `${path}/:job_id/held-changes/reject`,
     {
       schema: {
         operationId: 'rejectHeldChanges',
-        summary: 'Give up what a batch under review would change in memory',
-        description: `All, or those of some agents, or to some blocks. The batch must have ended. ${FILTERED}`,
+        summary: 'Reject the memory changes that a batch under review holds',
+        description: `Rejects all changes, or only changes of some agents or blocks. The batch must have ended. ${FILTERED}`,
         tags: ['batches'],
         hide,
         params: z.object({ job_id: wireId('job') }),

@@ -2,35 +2,35 @@ import { NightshiftError } from '@nightshift/agent-core';
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 
-/** How long a key makes a repetition the same batch. */
+/** Minutes for which a key identifies a request. */
 const KEY_MAX_AGE_MINUTES = 24 * 60;
-/** How long a client's own retry may come after what it repeats. */
+/** Minutes within which a client's automatic retry is recognised. */
 const RETRY_MAX_AGE_MINUTES = 10;
 
-/** For the document; what it must look like is judged by {@link idempotencyOf}. */
+/** Documents the header; {@link idempotencyOf} checks it. */
 export const idempotencyHeaders = z.looseObject({
   'idempotency-key': z
     .string()
     .optional()
-    .describe('1 to 200 visible ASCII characters: the same key and body answer the same batch for a day.'),
+    .describe('1 to 200 visible ASCII characters. For a day, the same key and body return the same batch.'),
 });
 
-/** How a create is told from its repetition. */
+/** Identifies repeated creates. */
 export interface Idempotency {
-  /** Recorded with the batch. */
+  /** Stored with the batch. */
   readonly key: string;
   readonly request_sha256: string;
-  /** Age up to which a batch made under the key is answered instead of a new one; null: never, but for one of its own retry. */
+  /** Largest age of a batch that is answered again under this key. Null: only a batch made by its own retry. */
   readonly replay_minutes: number | null;
-  /** The request says that it is a retry. */
+  /** True if the request says that it is a retry. */
   readonly by_retry: boolean;
 }
 
 /**
- * A caller's `Idempotency-Key` names the request for a day. Without one the body's hash does, for ten minutes, but only to a
- * request that says it is a retry (`X-Stainless-Retry-Count` above 0): Letta's client sends a create that it has timed out on
- * again, and has no other way to say that it is the same. A create whose retry has overtaken it is answered with the retry's batch.
- * Two equal creates that are no retries stay two batches.
+ * Reads how a create is identified. An `Idempotency-Key` identifies it for a day.
+ * Without a key the body's hash identifies a declared retry (`X-Stainless-Retry-Count` above 0) for ten minutes: Letta's client
+ * resends a create after a timeout and has no key. A create that its own retry has overtaken gets the retry's batch. Two equal
+ * creates without retry stay two batches.
  */
 export function idempotencyOf(request: FastifyRequest): Idempotency {
   const request_sha256 = request.bodySha256;

@@ -8,7 +8,7 @@ import { wireId } from '../../schemas/ids.ts';
 import { internalMessage } from '../../schemas/message.ts';
 import { toStoredMessage } from '../../wire/to-stored-message.ts';
 
-/** The results of a batch, inputs included, in the order of its requests. */
+/** Lists the messages of a batch, inputs included, in the order of its requests. */
 export function listBatchMessages(app: App, context: Context, path: string, hide: boolean): void {
   app.get(
     `${path}/:job_id/messages`,
@@ -16,16 +16,16 @@ export function listBatchMessages(app: App, context: Context, path: string, hide
       schema: {
         operationId: 'listBatchMessages',
         summary: 'List the messages of a batch',
-        description: 'Sorted by request, then as they were written; `desc` is that order reversed.',
+        description: 'Sorted by request, then by time; `desc` reverses the order.',
         tags: ['batches'],
         hide,
         params: z.object({ job_id: wireId('job') }),
         querystring: z.strictObject({
           ...pageQuery('message', { limit: 100, order: 'desc' }),
           agent_id: wireId('agent').optional(),
-          custom_id: z.string().optional().describe("The caller's name for a request. Beyond Letta."),
-          cursor: wireId('message').optional().describe('Same as after; from older clients.'),
-          sort_descending: z.boolean().optional().describe('Same as order; from older clients.'),
+          custom_id: z.string().optional().describe("The caller's id of a request. Beyond Letta."),
+          cursor: wireId('message').optional().describe('Older name of `after`.'),
+          sort_descending: z.boolean().optional().describe('Older name of `order`.'),
         }),
         response: { 200: z.object({ messages: z.array(internalMessage) }), ...problems },
       },

@@ -45,20 +45,20 @@ import {
   type NewRun,
 } from '@nightshift/db';
 import { refuseUnfit, refuseUnknownAgents, toError, type PlannableBatch } from '@nightshift/intake';
-import { yieldEvery } from '../../breathe.ts';
+import { yieldEvery } from '../../yielding.ts';
 import type { Context } from '../../context.ts';
 
-/** Agents whose memory is read at a time. */
+/** Agents per read of memory. */
 const AGENTS_PER_READ = 1_000;
-/** Agents whose earlier runs are looked at; the others are taken to be like runs without history. */
+/** Largest number of agents whose earlier runs are read; the others count as agents without history. */
 const AGENTS_WITH_HISTORY = 1_000;
-/** As long as every name of a request. */
+/** Placeholder as long as the name of any request. */
 const CUSTOM_ID = toCustomId('n'.repeat(10), {
   run_id: '01890000-0000-7000-8000-000000000000',
   number: 1,
   attempt: 1,
 });
-/** What requests of some agents say of their archive; its tags are not foreseen. */
+/** Archive counts that requests show. Tags are not estimated. */
 const COUNTS = compileMemoryMetadata({
   agent_id: '01890000-0000-7000-8000-000000000000',
   conversation_id: null,
@@ -69,14 +69,14 @@ const COUNTS = compileMemoryMetadata({
 });
 const MESSAGE_FRAME_BYTES = '{"role":"","content":}'.length;
 
-/** A request of an agent without any message: what all first requests of its runs have in common. */
+/** The shared part of the first requests of an agent's runs: a request without messages. */
 interface Frame {
   readonly agent: AgentDefinition;
   readonly bytes: number;
   readonly history: Shown;
 }
 
-/** Messages that a request shows. */
+/** The messages in a request. */
 interface Shown {
   readonly messages: number;
   readonly bytes: number;
@@ -86,28 +86,28 @@ interface Shown {
 const NOTHING_SHOWN: Shown = { messages: 0, bytes: 0, media: NO_MEDIA };
 
 /**
- * Measures the first requests of runs that are not there, as their agents and conversations stand now: one group for
- * each agent, step limit and cap. Stores nothing. Throws as an accept does for an agent that does not exist or could not make
- * its first call.
+ * Measures the first requests of runs that are not stored, with the present agents and conversations.
+ * Returns: a group for each agent, step limit and cap.
+ * Throws: as accepting the batch would, for an unknown agent or an impossible first call.
  */
 export async function measureRuns(
   { db, projectId, prices }: Pick<Context, 'db' | 'projectId' | 'prices'>,
   batch: PlannableBatch,
 ): Promise<readonly RunGroup[]> {
   const { runs } = batch;
-  const wishes = requestedDefinitions(runs);
-  const distinct = distinctDefinitions(wishes);
+  const requested = requestedDefinitions(runs);
+  const distinct = distinctDefinitions(requested);
   const frames = await readFrames(db, projectId, distinct);
-  const unknown = refuseUnknownAgents(batch, wishes, frames);
+  const unknown = refuseUnknownAgents(batch, requested, frames);
   if (unknown !== null) throw toError(unknown);
-  const breathe = yieldEvery();
+  const yieldIfDue = yieldEvery();
   const checked = new Set<string>();
-  for (const [index, { key, added }] of wishes.entries()) {
+  for (const [index, { key, added }] of requested.entries()) {
     const definition = frames.get(key)?.agent.definition;
     if (definition === undefined || checked.has(key)) continue;
     checked.add(key);
     if (definition.tool_rules.length === 0 && added.client_tools_json === null) continue;
-    await breathe();
+    await yieldIfDue();
     const unfit = refuseUnfit(batch, index, definition);
     if (unfit !== null) throw toError(unfit);
   }
@@ -117,12 +117,12 @@ export async function measureRuns(
   const begun = new Set<string>();
   const groups = new Map<string, { -readonly [K in keyof RunGroup]: RunGroup[K] }>();
   for (const [ordinal, run] of runs.entries()) {
-    await breathe();
-    const wish = wishes[ordinal]?.key ?? '';
-    const frame = frames.get(wish);
+    await yieldIfDue();
+    const definitionKey = requested[ordinal]?.key ?? '';
+    const frame = frames.get(definitionKey);
     if (frame === undefined) continue;
     const { bytes, media, messages, tokens } = sizeOf(frame, run);
-    const key = JSON.stringify([places.get(wish), run.max_steps, run.cap]);
+    const key = JSON.stringify([places.get(definitionKey), run.max_steps, run.cap]);
     const group = groups.get(key) ?? {
       ...emptyGroup(frame, run, prices),
       history: history.get(run.agent_id) ?? null,
@@ -130,7 +130,7 @@ export async function measureRuns(
     group.runs += 1;
     group.request_bytes += bytes;
     group.input_tokens += tokens;
-    // Behind another run it shows what that one leaves.
+    // A later run of the same agent also shows the earlier run's messages.
     const waits = !run.isolated && begun.has(run.agent_id);
     if (!run.isolated) begun.add(run.agent_id);
     const { context_window_limit: window_tokens } = frame.agent.definition;
@@ -138,7 +138,7 @@ export async function measureRuns(
     const worst = waits ? group.window_max : worstInputTokens(prices, group.model_name, measured);
     group.worst_input_tokens += worst;
     group.least_worst_input_tokens = Math.min(group.least_worst_input_tokens, worst);
-    // One message alone is never summarised.
+    // A single message is never summarised.
     const { compaction } = frame.agent.definition;
     const summaries = compaction.mode === 'none' ? 0 : group.steps_max - (messages > 1 || waits ? 0 : 1);
     group.summaries_max = Math.max(group.summaries_max, summaries);
@@ -147,24 +147,24 @@ export async function measureRuns(
   return [...groups.values()];
 }
 
-/** By the wish of the run. */
+/** Reads the frames by requested definition. */
 async function readFrames(
   db: Database,
   projectId: string,
-  wishes: readonly RequestedDefinition[],
+  requested: readonly RequestedDefinition[],
 ): Promise<ReadonlyMap<string, Frame>> {
   const frames = new Map<string, Frame>();
   const prepared = new Map<string, Prepared>();
-  for (let from = 0; from < wishes.length; from += AGENTS_PER_READ) {
-    const some = wishes.slice(from, from + AGENTS_PER_READ);
-    const agents = await readAgentDefinitions(db, projectId, some);
-    const agentIds = [...new Set(some.map((wish) => wish.agent_id))];
+  for (let from = 0; from < requested.length; from += AGENTS_PER_READ) {
+    const part = requested.slice(from, from + AGENTS_PER_READ);
+    const agents = await readAgentDefinitions(db, projectId, part);
+    const agentIds = [...new Set(part.map(({ agent_id }) => agent_id))];
     const blocks = Map.groupBy(await readBlocksOfAgents(db, agentIds), (block) => block.agent_id);
     const sizes = await readConversationSizes(
       db,
       [...agents.values()].map((agent) => agent.conversation_id),
     );
-    for (const [wish, agent] of agents) {
+    for (const [definitionKey, agent] of agents) {
       const { definition } = agent;
       const { toolPolicy, encoded } = prepared.get(definition.id) ?? prepare(definition);
       prepared.set(definition.id, { toolPolicy, encoded });
@@ -182,7 +182,7 @@ async function readFrames(
         tool_choice: nextToolChoice(toolPolicy, NO_TRAIL),
       });
       const size = sizes.get(agent.conversation_id);
-      frames.set(wish, {
+      frames.set(definitionKey, {
         agent,
         bytes: utf8Length(text),
         history: historyOf(size),
@@ -196,7 +196,7 @@ function showsCounts({ tools }: Definition): boolean {
   return tools.some(({ kind, name }) => kind === 'memory' && isStoreCall(name));
 }
 
-/** The messages that a run in the agent's conversation shows before its own. */
+/** Returns the earlier messages that a run in the agent's conversation shows. */
 function historyOf(size: ConversationSize | undefined): Shown {
   if (size === undefined) return NOTHING_SHOWN;
   const { messages, bytes, summary, hidden, images, image_bytes, documents } = size;
@@ -217,7 +217,7 @@ function prepare(definition: Definition): Prepared {
   return { toolPolicy, encoded: encodeDefinition({ ...definition, tools: toolPolicy.tools }, instructions) };
 }
 
-/** A first request, and an estimate of its prompt's tokens. */
+/** Measures a first request and estimates its prompt tokens. */
 function sizeOf(frame: Frame, run: NewRun): Shown & { readonly tokens: number } {
   const earlier = run.isolated ? NOTHING_SHOWN : frame.history;
   const messages = earlier.messages + run.messages.length;

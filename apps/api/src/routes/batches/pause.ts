@@ -6,7 +6,7 @@ import { batchResponse } from '../../schemas/batch.ts';
 import { wireId } from '../../schemas/ids.ts';
 import { toBatchResponse } from '../../wire/to-batch.ts';
 
-/** Stops a batch from sending, until it is resumed. Pausing twice is no error. */
+/** Pauses a batch until it is resumed. A second pause is no error. */
 export function pauseBatch(app: App, context: Context, path: string, hide: boolean): void {
   app.post(
     `${path}/:job_id/pause`,
@@ -15,8 +15,8 @@ export function pauseBatch(app: App, context: Context, path: string, hide: boole
         operationId: 'pauseBatch',
         summary: 'Pause a batch',
         description:
-          'No new step is sent; what the provider has begun is taken in. Only a resume sets the batch going again, however ' +
-          'its caps are raised.',
+          'Sends no new step. Answers to requests that the provider has begun are stored. Only a resume continues the ' +
+          'batch, even if its caps are raised.',
         tags: ['batches'],
         hide,
         params: z.object({ job_id: wireId('job') }),
@@ -25,14 +25,14 @@ export function pauseBatch(app: App, context: Context, path: string, hide: boole
     },
     async (request) => {
       const { job_id } = request.params;
-      const reason = 'Paused by request; resume it to go on.';
+      const reason = 'Paused by request; resume it to continue.';
       await inTransaction(context.db, (trx) => pause(trx, context.projectId, job_id, reason));
       return toBatchResponse(await readBatch(context.db, context.projectId, job_id));
     },
   );
 }
 
-/** Sets a paused batch going again. Resuming a running one is no error. */
+/** Resumes a paused batch. Resuming a running batch is no error. */
 export function resumeBatch(app: App, context: Context, path: string, hide: boolean): void {
   app.post(
     `${path}/:job_id/resume`,
@@ -40,7 +40,7 @@ export function resumeBatch(app: App, context: Context, path: string, hide: bool
       schema: {
         operationId: 'resumeBatch',
         summary: 'Resume a paused batch',
-        description: 'A batch that still has no room under its cap is paused again before anything is sent.',
+        description: 'A batch that still has no room under its cap pauses again before it sends anything.',
         tags: ['batches'],
         hide,
         params: z.object({ job_id: wireId('job') }),

@@ -10,23 +10,23 @@ function toWire<Block extends RevertedBlock>(block: Block): Block {
   return { ...block, block_id: toWireId('block', block.block_id) };
 }
 
-/** Takes back what a batch did to memory: one transaction, all its blocks. */
+/** Reverts the memory writes of a batch in one transaction. */
 export function revertBatch(app: App, context: Context, path: string, hide: boolean): void {
   app.post(
     `${path}/:job_id/revert`,
     {
       schema: {
         operationId: 'revertBatch',
-        summary: 'Take back what a batch wrote to memory',
+        summary: 'Revert the memory writes of a batch',
         description:
-          'Blocks that others have edited since are left as they are and named, unless `force`; edits that were undone do not ' +
-          'count, so revert the later batch first. The batch must have ended. Texts come back as new revisions.',
+          'Blocks with later edits by others are left unchanged and listed, unless `force` is set. Undone edits do not ' +
+          'count, so revert the later batch first. The batch must have ended. Reverted texts are new revisions.',
         tags: ['batches'],
         hide,
         params: z.object({ job_id: wireId('job') }),
         body: z
           .strictObject({
-            force: z.boolean().default(false).describe('Write over edits that others have made since.'),
+            force: z.boolean().default(false).describe('True: overwrite later edits by others.'),
           })
           .nullish(),
         response: { 200: revertReport, ...problems },

@@ -14,18 +14,18 @@ import type { Context } from '../../context.ts';
 import type { BlockPatch } from '../../schemas/block.ts';
 import { assertFits } from '../../wire/to-block.ts';
 
-/** An agent and the label under which it has a block. */
-export interface Holding {
+/** An agent and the label of its block. */
+export interface LabelledBlock {
   readonly agent_id: string;
   readonly label: string;
 }
 
-/** Changes the fields of a block that a patch names; see {@link changeBlock}. */
+/** Changes the patched fields of a block; see {@link changeBlock}. */
 export function patchBlock(
   context: Context,
   blockId: string,
   patch: BlockPatch,
-  holding: Holding | null = null,
+  holding: LabelledBlock | null = null,
 ): Promise<BlockRow> {
   const toWanted = (present: BlockRow): BlockContent => {
     const wanted = toContent(present, patch);
@@ -36,18 +36,18 @@ export function patchBlock(
 }
 
 /**
- * Changes a block: what is written is worked out, under its lock, from what it replaces, so a change of one field never
- * reverts another that an agent or another request has just written, and none is lost. Returns the block as this change left
- * it. Throws `not_found`, also when the agent has let go of the label that it was to have the block under, and `conflict`
- * when it has another block there by now, when an agent that has the block has another one of its new label, or when the
- * caller's expected revision (null: none) has been overtaken.
+ * Changes a block. Computes the new content from the present content under the block's lock, so concurrent changes of other
+ * fields are kept.
+ * Returns: the changed block.
+ * Throws: `not_found` for an unknown block, or if the agent no longer has a block under the label. `conflict` if the agent now
+ * has another block under it, if the new label is taken, or if the expected revision (null: none) is outdated.
  */
 export async function changeBlock(
   context: Context,
   blockId: string,
   expectedRevision: number | null,
   toWanted: (present: BlockRow) => BlockContent,
-  holding: Holding | null = null,
+  holding: LabelledBlock | null = null,
 ): Promise<BlockRow> {
   return inTransaction(context.db, async (trx) => {
     await lockBlock(trx, context.projectId, blockId);
@@ -70,7 +70,7 @@ export async function changeBlock(
 function overtaken(blockId: string): NightshiftError {
   return new NightshiftError(
     'conflict',
-    `The block block-${blockId} has been written by somebody else meanwhile.`,
+    `The block block-${blockId} has been changed meanwhile. Read it again.`,
   );
 }
 
@@ -89,7 +89,7 @@ function toContent(present: BlockRow, patch: BlockPatch): BlockContent {
   };
 }
 
-/** Whether a request shows both alike; then the change needs no revision. */
+/** Tells whether requests show both the same way; if so, the change needs no revision. */
 function isShownAlike(present: BlockRow, wanted: BlockContent): boolean {
   return (
     present.value === wanted.value &&

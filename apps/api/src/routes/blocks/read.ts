@@ -46,7 +46,7 @@ export function listBlocks(app: App, context: Context): void {
           templates_only: z
             .boolean()
             .optional()
-            .describe('True: templates only. False, the default: none of them.'),
+            .describe('True: templates only. False (default): no templates.'),
           connected_to_agents_count_gt: z.int().optional(),
           connected_to_agents_count_lt: z.int().optional(),
           connected_to_agents_count_eq: listOf(z.int(), QUERY_LIST_MAX).optional(),

@@ -8,15 +8,15 @@ import { toBlockResponse } from '../../wire/to-block.ts';
 import { changeBlock } from './patch-block.ts';
 import { revisionNumber } from './revisions.ts';
 
-/** Writes an earlier revision again, as the next one: its text, description, limit and whether agents may write. */
+/** Writes an earlier revision as a new revision: its text, description, limit and read_only. */
 export function revertBlock(app: App, context: Context): void {
   app.post(
     '/v1/blocks/:block_id/revert',
     {
       schema: {
         operationId: 'revertBlock',
-        summary: 'Make a block what it was at a revision',
-        description: 'A new revision, so that it can be taken back; none where nothing would change.',
+        summary: 'Restore a block to an earlier revision',
+        description: 'Writes a new revision, which can be reverted as well; none if nothing would change.',
         tags: ['blocks'],
         params: z.object({ block_id: wireId('block') }),
         body: z.strictObject({
@@ -25,7 +25,7 @@ export function revertBlock(app: App, context: Context): void {
             .int()
             .min(1)
             .nullish()
-            .describe('The present revision as the caller knows it; 409 when the block has moved on.'),
+            .describe('The present revision, if the caller knows it; 409 when the block has changed since.'),
         }),
         response: { 200: blockResponse, ...problems },
       },

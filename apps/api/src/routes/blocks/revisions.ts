@@ -20,8 +20,10 @@ export function listBlockRevisions(app: App, context: Context): void {
         tags: ['blocks'],
         params: z.object({ block_id: wireId('block') }),
         querystring: z.strictObject({
-          after: revisionNumber.optional().describe('A revision: the page holds those that follow it.'),
-          before: revisionNumber.optional().describe('A revision: the page holds those just before it.'),
+          after: revisionNumber.optional().describe('A revision; the page holds the revisions after it.'),
+          before: revisionNumber
+            .optional()
+            .describe('A revision; the page holds the revisions just before it.'),
           limit: pageLimit(50),
           order: z.enum(['asc', 'desc']).default('desc'),
         }),
@@ -52,7 +54,7 @@ export function retrieveBlockRevision(app: App, context: Context): void {
     {
       schema: {
         operationId: 'retrieveBlockRevision',
-        summary: 'Read a block as it was at a revision',
+        summary: 'Read a block at a revision',
         tags: ['blocks'],
         params: z.object({ block_id: wireId('block'), revision: z.coerce.number().pipe(revisionNumber) }),
         response: { 200: blockRevisionWithValue, ...problems },

@@ -10,11 +10,11 @@ const health = z
   .object({
     status: z.literal('ok'),
     version: z.string(),
-    model: z.enum(['simulator', 'anthropic']).describe('Who answers the requests of runs.'),
+    model: z.enum(['simulator', 'anthropic']).describe('The provider of the answers.'),
   })
   .meta({ id: 'Health' });
 
-/** Letta's two health checks. They say that the process answers, not that its database does. */
+/** Serves Letta's two health checks. They check the process, not the database. */
 export function lettaHealth(app: App, context: Context): void {
   for (const [path, operationId] of [
     ['/v1/health', 'health'],
@@ -25,7 +25,7 @@ export function lettaHealth(app: App, context: Context): void {
       {
         schema: {
           operationId,
-          summary: 'Say that the server is up',
+          summary: 'Check that the server is up',
           tags: ['health'],
           security: [],
           response: { 200: health },
@@ -41,19 +41,21 @@ const alive = z
     status: z.literal('ok'),
     degraded: z
       .array(z.string())
-      .describe('Sentences about parts that fail while the process works on, such as a log on a full disk.'),
+      .describe(
+        'Descriptions of parts that fail while the process still works, such as a log on a full disk.',
+      ),
     log_lines_dropped: z.int().describe('Log lines dropped since the process started.'),
   })
   .meta({ id: 'Liveness' });
 
-/** Whether the process is alive: depends on nothing, so that a lost database restarts nobody. */
+/** Checks that the process is alive. Ignores the database, whose loss must not restart the process. */
 export function livez(app: App, context: Context): void {
   app.get(
     '/livez',
     {
       schema: {
         operationId: 'livez',
-        summary: 'Say that the process is alive',
+        summary: 'Check that the process is alive',
         tags: ['health'],
         security: [],
         response: { 200: alive },
@@ -63,14 +65,17 @@ export function livez(app: App, context: Context): void {
   );
 }
 
-/** Whether requests should be sent here: the database answers, is migrated and takes writes, and the server is not shutting down. */
+/**
+ * Checks that the server can take requests: the database answers, is migrated and writable, and the server is not shutting
+ * down.
+ */
 export function readyz(app: App, context: Context): void {
   app.get(
     '/readyz',
     {
       schema: {
         operationId: 'readyz',
-        summary: 'Say whether requests should be sent here',
+        summary: 'Check that the server can take requests',
         tags: ['health'],
         security: [],
         response: { 200: health, 503: problemSchema },

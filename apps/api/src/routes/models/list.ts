@@ -18,9 +18,9 @@ const model = z
     model_endpoint: z.string(),
     context_window: z.int(),
     max_context_window: z.int(),
-    max_output_tokens: z.int().describe('The most that one answer may have. Beyond Letta.'),
-    answered_by: z.enum(['simulator', 'anthropic']).describe('Who answers its requests here. Beyond Letta.'),
-    price_table: z.string().describe('Version of the prices that costs are computed by. Beyond Letta.'),
+    max_output_tokens: z.int().describe('Most tokens of an answer. Beyond Letta.'),
+    answered_by: z.enum(['simulator', 'anthropic']).describe('The provider of the answers. Beyond Letta.'),
+    price_table: z.string().describe('Version of the price table. Beyond Letta.'),
   })
   .meta({ id: 'Model' });
 
@@ -30,14 +30,14 @@ const modelsQuery = z.strictObject({
   provider_type: z.string().optional(),
 });
 
-/** Every model that has a price: what a run of another costs is unknown. */
+/** Lists every model with a price; the cost of other models is unknown. */
 export function listModels(app: App, context: Context): void {
   app.get(
     '/v1/models',
     {
       schema: {
         operationId: 'listModels',
-        summary: 'List the models that agents may use',
+        summary: 'List the models for agents',
         tags: ['models'],
         querystring: modelsQuery,
         response: { 200: z.array(model), ...problems },
@@ -74,14 +74,14 @@ function toModel(name: string, price: ModelPrice, context: Context): z.output<ty
   };
 }
 
-/** Nothing is embedded here. */
+/** Lists no models: Nightshift does not embed. */
 export function listEmbeddingModels(app: App): void {
   app.get(
     '/v1/models/embedding',
     {
       schema: {
         operationId: 'listEmbeddingModels',
-        summary: 'List embedding models: there are none',
+        summary: 'List embedding models: always empty',
         tags: ['models'],
         querystring: z.strictObject({}),
         response: { 200: z.array(z.unknown()), ...problems },

@@ -4,7 +4,7 @@ import type { RunResponse } from '../../schemas/run.ts';
 import { toRunResponse } from '../../wire/to-run.ts';
 import { readOpenCalls } from './awaiting.ts';
 
-/** What a run has used that is gone. */
+/** Usage of a run that no longer exists. */
 export const NO_USAGE = {
   steps: 0,
   tool_calls: 0,
@@ -16,7 +16,7 @@ export const NO_USAGE = {
   cost_nanousd: 0,
 };
 
-/** Answers stored runs: one statement for the usage of all, one look at the calls of those that wait for the caller. */
+/** Answers stored runs. Reads all usage in one statement, and the calls of runs that wait for the caller in one read. */
 export async function answerRuns({ db }: Context, rows: readonly RunRow[]): Promise<RunResponse[]> {
   const usages = await readRunUsages(
     db,
@@ -30,10 +30,13 @@ export async function answerRuns({ db }: Context, rows: readonly RunRow[]): Prom
   return rows.map((row) => toRunResponse(row, usages.get(row.id) ?? NO_USAGE, open.get(row.id) ?? []));
 }
 
-/** Answers one run; throws `not_found`. */
+/**
+ * Answers a run.
+ * Throws: `not_found`.
+ */
 export async function answerRun(context: Context, runId: string): Promise<RunResponse> {
   const run = await readRun(context.db, context.projectId, runId);
   const [answer] = await answerRuns(context, [run]);
-  if (answer === undefined) throw new Error('One run has one answer.');
+  if (answer === undefined) throw new Error('A single run has an answer.');
   return answer;
 }

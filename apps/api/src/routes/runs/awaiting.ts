@@ -10,21 +10,21 @@ import {
   type PlannedCall,
 } from '@nightshift/agent-core';
 import { readAwaitingRuns, readDefinitions, type AwaitingRun, type Database } from '@nightshift/db';
-import { mapWithBreath } from '../../breathe.ts';
+import { mapYielding } from '../../yielding.ts';
 
 const validateArguments = createArgumentValidator();
 
 /**
- * The calls of runs that await the caller's answer, by run: those of {@link readPlannedCalls} that have none yet. Between runs
- * other requests have their turns, so no transaction may be open.
+ * Returns the calls of {@link readPlannedCalls} that still lack the caller's answer, by run. Yields to other requests between
+ * runs, so no transaction may be open.
  */
 export async function readOpenCalls(
   db: Database,
   runIds: readonly string[],
 ): Promise<ReadonlyMap<string, readonly PlannedCall[]>> {
   const runs = await readAwaitingRuns(db, runIds);
-  const policies = await readConducts(db, runs);
-  const calls = await mapWithBreath([...runs], ([id, run]) => {
+  const policies = await readToolPolicies(db, runs);
+  const calls = await mapYielding([...runs], ([id, run]) => {
     const open = new Set(run.open_tool_use_ids);
     return [id, awaitingOf(run, policies).filter((call) => open.has(call.tool_use_id))] as const;
   });
@@ -32,18 +32,18 @@ export async function readOpenCalls(
 }
 
 /**
- * The calls of a run's present step that await the caller or did, as a worker will carry them out: arguments that a tool
- * rule fixes are in them. Empty for a run in any other state than `requires_action`.
+ * Returns the calls of a run's present step that need or needed the caller, as a worker will execute them. Includes arguments
+ * fixed by tool rules. Empty unless the run is in `requires_action`.
  */
 export async function readPlannedCalls(db: Database, runId: string): Promise<readonly PlannedCall[]> {
   const runs = await readAwaitingRuns(db, [runId]);
-  const policies = await readConducts(db, runs);
+  const policies = await readToolPolicies(db, runs);
   const run = runs.get(runId);
   return run === undefined ? [] : awaitingOf(run, policies);
 }
 
-/** How the runs are conducted, by definition. */
-async function readConducts(
+/** Reads the tool policies of the runs, by definition. */
+async function readToolPolicies(
   db: Database,
   runs: ReadonlyMap<string, AwaitingRun>,
 ): Promise<ReadonlyMap<string, ToolPolicy>> {

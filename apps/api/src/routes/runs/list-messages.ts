@@ -8,7 +8,7 @@ import { wireId } from '../../schemas/ids.ts';
 import { lettaMessage } from '../../schemas/message.ts';
 import { readShownMessages, type ShownMessages } from './shown-messages.ts';
 
-/** What a run has read and written of its own, its input included; oldest first unless asked otherwise. */
+/** Lists the run's own messages, including its input; oldest first by default. */
 export function listRunMessages(app: App, context: Context): void {
   app.get(
     '/v1/runs/:run_id/messages',
@@ -30,7 +30,7 @@ export function listRunMessages(app: App, context: Context): void {
         request,
         reply,
         messages.map((message) => message.id),
-        // Rows are what the limit counts, and a row may be many items.
+        // The limit counts rows, and a row may be many items.
         { ...page, limit: Infinity },
         has_more,
       );

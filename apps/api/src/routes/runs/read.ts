@@ -24,21 +24,18 @@ const runsQuery = z.strictObject({
   agent_id: wireId('agent').optional(),
   agent_ids: listOf(wireId('agent'), QUERY_LIST_MAX).optional(),
   batch_id: wireId('job').optional().describe('Beyond Letta.'),
-  custom_id: z
-    .string()
-    .optional()
-    .describe("The caller's name for a run of `batch_id`, which it needs. Beyond Letta."),
+  custom_id: z.string().optional().describe("The caller's id of a run; needs `batch_id`. Beyond Letta."),
   statuses: listOf(z.enum(RUN_STATUSES), QUERY_LIST_MAX).optional(),
   state: z
     .enum(RUN_STATES)
     .optional()
     .describe(
-      'The state behind the status. A run in `requires_action` names what it awaits in `waits_for`. Beyond Letta.',
+      'The detailed state. A run in `requires_action` lists the awaited calls in `waits_for`. Beyond Letta.',
     ),
-  active: z.boolean().optional().describe('True: runs that have not ended.'),
-  background: z.boolean().optional().describe('Every run of a batch is one.'),
+  active: z.boolean().optional().describe('True: only unfinished runs.'),
+  background: z.boolean().optional().describe('Always true for runs of a batch.'),
   stop_reason: z.enum([...LETTA_STOP_REASONS, ...STOP_REASONS]).optional(),
-  ascending: z.boolean().optional().describe('Older form of order.'),
+  ascending: z.boolean().optional().describe('Older form of `order`.'),
 });
 
 export function listRuns(app: App, context: Context): void {
@@ -79,9 +76,9 @@ export function listRuns(app: App, context: Context): void {
   );
 }
 
-/** Only within a batch does the name mean one run. */
+/** The id is unique within a batch only. */
 function ambiguousCustomId(): NightshiftError {
-  const message = 'needs batch_id: the name is unique in its batch alone';
+  const message = 'needs batch_id: the id is unique only within a batch';
   return new NightshiftError('validation_failed', `custom_id ${message}.`, {
     fields: [{ path: '?custom_id', message }],
   });
@@ -96,7 +93,7 @@ function toStates(query: z.output<typeof runsQuery>): readonly RunState[] | null
   return states.filter((state) => query.state === undefined || state === query.state);
 }
 
-/** Letta's reason stands for all of ours that it covers; ours for itself. */
+/** Returns the reasons that Letta's reason covers, or the exact reason itself. */
 function toStopReasons(reason: string): readonly StopReason[] {
   return [...new Set([...stopReasonsOf(reason), ...STOP_REASONS.filter((own) => own === reason)])];
 }
@@ -127,7 +124,7 @@ export function retrieveRunUsage(app: App, context: Context): void {
     {
       schema: {
         operationId: 'retrieveRunUsage',
-        summary: 'Read what a run has used',
+        summary: 'Read the usage of a run',
         tags: ['runs'],
         params: ofRun,
         response: { 200: usageResponse, ...problems },

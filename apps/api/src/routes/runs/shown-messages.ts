@@ -3,16 +3,16 @@ import { listConversationMessages, readToolNames, type MessageRange } from '@nig
 import type { Context } from '../../context.ts';
 import { toStoredMessage } from '../../wire/to-stored-message.ts';
 
-/** A part of a conversation as Letta's messages, chronological. */
+/** A part of a conversation as Letta's messages, in chronological order. */
 export interface ShownMessages {
   readonly messages: readonly LettaMessage[];
-  /** Whether rows may follow, at the end of the range that `from` does not name. */
+  /** True if more rows may follow at the end opposite to `from`. */
   readonly has_more: boolean;
 }
 
 /**
- * Reads a range of a conversation. `limit` counts rows, and the items of one are never split; rows that show nothing are read
- * past, so that nothing is shown only where nothing follows.
+ * Reads a range of a conversation. `limit` counts rows; the items of a row are never split. Skips rows that show nothing, so an
+ * empty result means the end.
  */
 export async function readShownMessages(
   { db }: Context,

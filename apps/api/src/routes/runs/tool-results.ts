@@ -25,18 +25,19 @@ import { toolResultsInput, type CallerAnswerInput } from '../../schemas/tool-res
 import { answerRun } from './answer-runs.ts';
 import { readPlannedCalls } from './awaiting.ts';
 
-/** Takes the caller's answers to calls of a run; with the last one that is awaited, workers go on with the run. */
+/** Takes the caller's answers to calls of a run. After the last awaited answer, workers continue the run. */
 export function sendToolResults(app: App, context: Context): void {
   app.post(
     '/v1/runs/:run_id/tool-results',
     {
       schema: {
         operationId: 'sendToolResults',
-        summary: 'Approve, deny or answer calls of a run that waits for it',
+        summary: 'Approve, deny or answer calls of a waiting run',
         description:
-          'A run in `requires_action` names what it awaits in `waits_for`. Answers may come one by one; the run goes on ' +
-          'with the last. A denied call is an error with its reason to the model. The same answer may be sent again; another ' +
-          'one to the same call is a conflict, and so is one after the deadline of the run. Nothing is taken unless all answers can be. Beyond Letta.',
+          'A run in `requires_action` lists the awaited calls in `waits_for`. Send the answers together or separately; ' +
+          'the run continues after the last. The model sees a denied call as an error with your reason. The same answer ' +
+          "may be sent again; a different answer, or an answer after the run's deadline, is a conflict. All answers of a " +
+          'request are taken, or none. Beyond Letta.',
         tags: ['runs'],
         params: z.object({ run_id: wireId('run') }),
         body: toolResultsInput,
@@ -55,7 +56,10 @@ export function sendToolResults(app: App, context: Context): void {
   );
 }
 
-/** Takes answers to calls of a run; says whether workers are to go on with it. */
+/**
+ * Takes answers to calls of a run.
+ * Returns: whether workers must continue the run.
+ */
 export async function takeAnswers(
   trx: Tx,
   runId: string,
@@ -70,7 +74,10 @@ export async function takeAnswers(
   return commitCallerAnswers(trx, run, answers);
 }
 
-/** The answer to be written; none for one that was taken before. Throws where it cannot be taken. */
+/**
+ * Returns the answer to write; none if it was already taken.
+ * Throws: `validation_failed` or `conflict`.
+ */
 function judge(
   run: RunToDecide,
   rows: readonly AwaitedCallRow[],
@@ -81,7 +88,7 @@ function judge(
   const row = rows.findLast((candidate) => candidate.tool_use_id === input.tool_call_id);
   const fields = (name: string, message: string) => [{ path: `/approvals/${index}/${name}`, message }];
   if (row === undefined) {
-    const message = 'names no call of this run that awaits the caller';
+    const message = 'is not an awaited call of this run';
     throw new NightshiftError('validation_failed', `/approvals/${index}/tool_call_id ${message}.`, {
       fields: fields('tool_call_id', message),
     });

@@ -14,7 +14,7 @@ export function retrieveStep(app: App, context: Context): void {
     {
       schema: {
         operationId: 'retrieveStep',
-        summary: 'Read one attempt of a step',
+        summary: 'Read an attempt of a step',
         tags: ['steps'],
         params: z.object({ step_id: wireId('step') }),
         response: { 200: stepResponse, ...problems },
@@ -31,7 +31,7 @@ export function listSteps(app: App, context: Context): void {
       schema: {
         operationId: 'listSteps',
         summary: 'List steps',
-        description: 'Sorted by the age of their run, then as they follow each other in it.',
+        description: 'Sorted by the age of their run, then by their order in the run.',
         tags: ['steps'],
         querystring: z.strictObject({
           ...pageQuery('step', { limit: 50, order: 'desc' }),

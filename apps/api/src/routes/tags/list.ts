@@ -4,7 +4,7 @@ import type { App, Context } from '../../context.ts';
 import { linkPages, pageLimit } from '../../paging.ts';
 import { problems } from '../../schemas/answers.ts';
 
-/** The tags of all agents, in alphabetical order; a tag is its own cursor. */
+/** Lists the tags of all agents in alphabetical order. The cursor is a tag. */
 export function listTags(app: App, context: Context): void {
   app.get(
     '/v1/tags',

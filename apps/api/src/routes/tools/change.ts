@@ -14,7 +14,7 @@ import { wireId } from '../../schemas/ids.ts';
 import { toolPatch, toolResponse, type ToolPatch } from '../../schemas/tool.ts';
 import { toToolResponse } from '../../wire/to-tool.ts';
 
-/** Changes what a caller may: limits, approval, tags, metadata. Code, schema and description belong to the built-in or module. */
+/** Changes a tool's limit, approval, tags and metadata. Code, schema and description are fixed by the built-in or module. */
 export function updateTool(app: App, context: Context): void {
   app.patch(
     '/v1/tools/:tool_id',
@@ -45,7 +45,7 @@ export function updateTool(app: App, context: Context): void {
   );
 }
 
-/** What a caller may send back as it was answered, and not otherwise. */
+/** Fields that a caller may only send back unchanged. */
 const FIXED = [
   'source_code',
   'source_type',
@@ -78,8 +78,8 @@ export function deleteTool(app: App, context: Context): void {
         operationId: 'deleteTool',
         summary: 'Delete a tool and take it from every agent',
         description:
-          'Runs under way keep it. A built-in comes back when an agent is made that names it, the tool of a module when a worker ' +
-          'starts; agents that had it stay without.',
+          'Runs in progress keep it. A built-in tool returns when a new agent names it, a module tool when a worker ' +
+          'starts. Agents that had the tool stay without it.',
         tags: ['tools'],
         params: z.object({ tool_id: wireId('tool') }),
         response: { 200: z.null(), ...problems },

@@ -6,8 +6,8 @@ import { toolInput, toolResponse, type ToolInput } from '../../schemas/tool.ts';
 import { toToolResponse } from '../../wire/to-tool.ts';
 
 /**
- * Uploads a tool. Code that comes over HTTP is not run here, so only a tool of a built-in's name succeeds: Letta's users bring
- * their own `rethink_memory`, whose source its batches never ran either. The answer is the built-in tool.
+ * Accepts an upload only if it has the name of a built-in tool, and answers the built-in tool. Uploaded code is never run:
+ * Letta's users upload their own `rethink_memory`, whose source Letta's batches never ran either.
  */
 export function createTool(app: App, context: Context): void {
   app.post(
@@ -15,7 +15,7 @@ export function createTool(app: App, context: Context): void {
     {
       schema: {
         operationId: 'createTool',
-        summary: 'Create a tool, or update the one of its name',
+        summary: 'Create a tool, or update the tool with its name',
         tags: ['tools'],
         body: toolInput,
         response: { 200: toolResponse, ...problems },
@@ -31,7 +31,7 @@ export function upsertTool(app: App, context: Context): void {
     {
       schema: {
         operationId: 'upsertTool',
-        summary: 'Create a tool, or update the one of its name',
+        summary: 'Create a tool, or update the tool with its name',
         tags: ['tools'],
         body: toolInput,
         response: { 200: toolResponse, ...problems },
@@ -59,7 +59,7 @@ async function adoptBuiltIn(context: Context, input: ToolInput): Promise<ToolRow
   });
 }
 
-/** The schema's name, else that of the last function of a Python source, as in Letta. */
+/** Returns the schema's name, or the name of the last Python function, as in Letta. */
 function nameOf(input: ToolInput): string {
   const named = input.json_schema?.name;
   if (typeof named === 'string' && named !== '') return named;
@@ -67,7 +67,7 @@ function nameOf(input: ToolInput): string {
   const [, last = ''] = functions.at(-1) ?? [];
   if (last !== '') return last;
   const message = 'needs a name';
-  throw new NightshiftError('invalid_argument', 'A tool is named by json_schema.name.', {
+  throw new NightshiftError('invalid_argument', 'The tool has no name: set json_schema.name.', {
     fields: [{ path: '/json_schema/name', message }],
   });
 }
@@ -75,8 +75,8 @@ function nameOf(input: ToolInput): string {
 function refuse(name: string, input: ToolInput): NightshiftError {
   const language = input.source_type ?? 'python';
   const message =
-    `The tool '${name}' cannot be created: ${language} code that comes over HTTP is not run by this server. ` +
-    "Tools are the built-in memory tools and the modules in the operator's tools folder; GET /v1/tools/ lists both.";
+    `The tool '${name}' cannot be created: this server does not run ${language} code sent over HTTP. Use the built-in ` +
+    "memory tools or modules in the operator's tools folder; GET /v1/tools/ lists both.";
   return new NightshiftError('invalid_argument', message, {
     fields: [{ path: '/source_code', message: 'is not run by this server' }],
   });

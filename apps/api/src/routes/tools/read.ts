@@ -79,18 +79,21 @@ export function listTools(app: App, context: Context): void {
   );
 }
 
-/** Types to show; null for all. */
+/** Returns the tool types to show; null for all. */
 function toToolTypes(query: z.output<typeof toolsQuery>): readonly string[] | null {
   const asked = query.tool_types ?? null;
   if (query.return_only_letta_tools !== true) return asked;
   return (asked ?? TOOL_TYPES).filter((type) => type.startsWith('letta_'));
 }
 
-/** Letta answers 400, not 422, for a type it does not know. */
+/**
+ * Checks the tool types.
+ * Throws: `invalid_argument` (400), as Letta does.
+ */
 function assertToolTypes(parameter: string, types: readonly string[] | undefined): void {
   const unknown = types?.find((type) => !TOOL_TYPES.some((known) => known === type));
   if (unknown === undefined) return;
-  const message = `there is no tool type '${unknown}'; there are ${TOOL_TYPES.join(', ')}`;
+  const message = `there is no tool type '${unknown}'; use ${TOOL_TYPES.join(', ')}`;
   throw new NightshiftError('invalid_argument', `?${parameter}: ${message}.`, {
     fields: [{ path: `?${parameter}`, message }],
   });
@@ -102,7 +105,7 @@ export function addBaseTools(app: App, context: Context): void {
     {
       schema: {
         operationId: 'addBaseTools',
-        summary: 'Bring back built-in tools that were deleted',
+        summary: 'Restore deleted built-in tools',
         tags: ['tools'],
         response: { 200: z.array(toolResponse), ...problems },
       },
