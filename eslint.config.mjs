@@ -4,15 +4,6 @@ import { plainWords } from './scripts/lint/plain-words.ts';
 
 const tests = ['**/test/**/*.{ts,tsx}'];
 const scripts = ['scripts/**/*.{ts,mjs}'];
-/** Folders with banned words in comments, strings or titles. Clean a folder, then take it off the list. */
-const notPlainYet = [
-  'apps/api/{src,test}/**',
-  'proof/**',
-  'scripts/*',
-  'scripts/chaos/**',
-  'test/*',
-  'test/{proof,scripts,stack}/**',
-];
 const configFiles = ['*.config.{ts,mjs}', '**/*.config.{ts,mjs}', '.dependency-cruiser.cjs'];
 
 /** Bans that hold everywhere. A later `no-restricted-syntax` replaces an earlier one, so each list is spelled out. */
@@ -251,7 +242,6 @@ export default defineConfig(
   },
   {
     files: ['**/*.{ts,mjs,cjs}'],
-    ignores: notPlainYet,
     plugins: { nightshift: { rules: { 'plain-words': plainWords } } },
     rules: { 'nightshift/plain-words': 'error' },
   },

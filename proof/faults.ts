@@ -47,8 +47,7 @@ export function createRandomStriker(
       counts.pause += 1;
       const leases = random.chance(0.15) ? 12 : 4;
       const ms = random.int(LEASE_MS, leases * LEASE_MS);
-      // The whole machine sleeps, so its monotonic clock loses the time. A machine whose wall clock jumps too
-      // could not notice.
+      // The whole machine sleeps, so its monotonic clock loses the time. A machine whose wall clock jumps too could not notice.
       if (random.chance(0.3) && actor.wallOffsetMs === 0) actor.clockOffsetMs -= ms;
       return { kind: 'pause', ms, performed: random.chance(0.5) };
     }

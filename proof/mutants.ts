@@ -1,7 +1,6 @@
 /**
- * The safety code, taken out piece by piece. A mutant changes what the flows are given (a statement on its way to the
- * database, a port, a policy) and never the code itself. Each must be caught by a check that is named beforehand: a
- * proof that catches no fault proves nothing.
+ * Removes the safety code piece by piece. A mutant changes the flows' dependencies (a statement, a port, a policy) and never
+ * the code itself. A check named beforehand must catch each: a proof that catches no fault proves nothing.
  */
 import type { FlowDeps, FlowSettings } from '../apps/worker/src/flow-parts/deps.ts';
 import type { Random } from './random.ts';
@@ -14,17 +13,17 @@ import { drawWorkload, type Workload } from './workload.ts';
 
 export interface Mutant {
   readonly name: string;
-  /** What is taken out. */
+  /** The removed safety code. */
   readonly without: string;
-  /** Makes the sabotage anew; `hit` is called whenever it takes effect. */
+  /** Creates the sabotage; `hit` is called whenever it takes effect. */
   readonly make: (hit: () => void) => NonNullable<SimulationOptions['sabotage']>;
   /** Checks that may catch it. */
   readonly caughtBy: readonly string[];
-  /** A world in which it matters soon. */
+  /** A world in which the mutant shows soon. */
   readonly world?: Partial<SimulationOptions>;
   /**
-   * For a guard that others stand before: what takes those away, in the mutant's world too. With it alone, none of the
-   * checks of `caughtBy` may speak: the guard stands by itself.
+   * For a guard behind other guards: removes these, in the mutant's world too. With this alone, no check of `caughtBy` may
+   * fail.
    */
   readonly others?: (hit: () => void) => Rewrite;
 }
@@ -45,7 +44,7 @@ const KILLS: Partial<SimulationOptions> = {
   rates: { kill: 0.03, pause: 0, fail: 0.01, slow: 0 },
   faultyEvents: 1_200,
 };
-/** The clock of the database jumps while creates are on their way, and lists lag. */
+/** The database's clock jumps during creates, and lists lag. */
 const JUMPS: Temper = {
   ...CALM,
   create: { ...CALM.create, slow: 0.8, dropBefore: 0.1 },
@@ -53,8 +52,8 @@ const JUMPS: Temper = {
   clocks: { ...AGREEING, databaseJumps: 0.6 },
 };
 /**
- * Every third sender pauses right before its POST, until its submission has been withdrawn and sent again. The lease of a create,
- * the quarantine and two searches take 48 seconds. Random pauses of this length rarely hit this point.
+ * Every third sender pauses right before its POST, until its submission has been withdrawn and sent again. The lease of a
+ * create, the quarantine and two searches take 48 seconds. Random pauses of this length rarely hit this point.
  */
 const STALLED: Partial<SimulationOptions> = {
   striker: ({ isFaulty }) => {
@@ -67,7 +66,7 @@ const STALLED: Partial<SimulationOptions> = {
 };
 const PAID: readonly string[] = ['paid_twice', 'orphaned_batch', 'nonce_sent_twice'];
 
-/** A rewrite of every statement that `pattern` finds. */
+/** Rewrites every statement that matches `pattern`. */
 function rewriting(pattern: RegExp, replacement: string): Mutant['make'] {
   return (hit) => ({ rewrite: rewriteOf(pattern, replacement)(hit) });
 }
@@ -80,7 +79,7 @@ function rewriteOf(pattern: RegExp, replacement: string): (hit: () => void) => R
   };
 }
 
-/** Several rewrites of one text. */
+/** Applies several rewrites to a text. */
 function inTurn(...makers: readonly ((hit: () => void) => Rewrite)[]): (hit: () => void) => Rewrite {
   return (hit) => {
     const rewrites = makers.map((make) => make(hit));
@@ -92,7 +91,7 @@ function withDeps(change: (deps: FlowDeps, hit: () => void) => Partial<FlowDeps>
   return (hit) => ({ deps: (deps) => ({ ...deps, ...change(deps, hit) }) });
 }
 
-/** The pieces of a result file in one, the first line of a success turned into that of a request that is no good. */
+/** Joins the chunks of a result file, and turns the first success into an invalid request. */
 async function* withoutAnAnswer(chunks: AsyncIterable<Uint8Array>, hit: () => void): AsyncGenerator<Buffer> {
   const pieces: Uint8Array[] = [];
   for await (const piece of chunks) pieces.push(piece);
@@ -110,7 +109,7 @@ function withPolicy(settings: Partial<FlowSettings>): Mutant['make'] {
   };
 }
 
-/** A workload in which each run is a batch by itself, cancelled within so many milliseconds. */
+/** Draws a workload with a batch per run, each cancelled within so many milliseconds. */
 function cancellingEach(random: Random, withinMs: number): Workload {
   const workload = drawWorkload(random);
   const batches = workload.batches.flatMap((batch) =>
@@ -125,7 +124,7 @@ const { reconcile } = SETTINGS;
 export const MUTANTS: readonly Mutant[] = [
   {
     name: 'blind resubmit',
-    without: 'looking for a create that nobody answered for before it is sent again',
+    without: 'looking for an unanswered create before sending it again',
     make: (hit) => ({
       settings: { reconcile: { ...reconcile, quarantine_ms: 0, searches_min: 1 } },
       deps: (deps) => ({
@@ -144,7 +143,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'no quarantine',
-    without: 'the wait for the provider to show what it has accepted',
+    without: 'the wait until the provider lists its accepted batches',
     make: withPolicy({
       reconcile: { ...reconcile, quarantine_ms: 0, searches_min: 1, search_interval_ms: 1 },
     }),
@@ -153,7 +152,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'by our own clock',
-    without: 'searching by the clock of the provider, and a margin that covers one that is off',
+    without: "searching by the provider's clock, with a margin for clock errors",
     make: (hit) => ({
       settings: { reconcile: { ...reconcile, clock_margin_ms: reconcile.clock_skew_ms } },
       deps: (deps) => ({
@@ -175,7 +174,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'one clock is enough',
-    without: 'the end of the quarantine by the clock of the provider, when that of the database jumps',
+    without: "the end of the quarantine by the provider's clock, if the database's clock jumps",
     make: withDeps(({ provider }, hit) => ({
       provider: {
         ...provider,
@@ -193,7 +192,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'hunting for a minute',
-    without: 'the hunt for creates that arrive late, for as long as a batch may run',
+    without: 'the search for late creates, for as long as a batch may run',
     make: rewriting(
       /("d"\."watched_until" > app_now\(\))/,
       `$1 and d.submit_started_at > app_now() - interval '1 minute'`,
@@ -202,8 +201,8 @@ export const MUTANTS: readonly Mutant[] = [
     world: { temper: { ...CALM, create: { ...CALM.create, late: 0.3 } } },
   },
   {
-    name: 'an answer that comes too late',
-    without: 'giving a batch to its submission in doubt when its sender hears of it after it was overtaken',
+    name: 'a late answer',
+    without: 'giving a batch to its doubted submission when its overtaken sender hears of it',
     make: rewriting(
       /(as unproven\s+from provider_batch p where) (p\.nonce = \$\d+ or p\.provider_id = \$\d+)/,
       '$1 false and ($2)',
@@ -234,7 +233,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'a client that repeats creates',
-    without: 'one POST per create, whatever happens to it',
+    without: 'one POST per create, even after errors',
     make: withDeps(({ provider }, hit) => ({
       provider: {
         ...provider,
@@ -253,7 +252,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'the old nonce again',
-    without: 'a new nonce for steps that are sent a second time',
+    without: 'a new nonce for resent steps',
     make: rewriting(
       /nonce = (\$\d+), submission = submission \+ 1/,
       `nonce = case when $1::text = '' then '' else nonce end, submission = submission + 1`,
@@ -263,7 +262,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'adoption on trust',
-    without: 'telling apart submissions of one size, and proving an adopted batch by its lines',
+    without: 'distinguishing submissions of one size, and proving an adopted batch by its lines',
     make: rewriting(
       /(from provider_batch p\s+where p\.next_due_at is not null)(\s+and \(p\.state in \('submitting', 'unknown'\))/,
       '$1 and false$2',
@@ -283,7 +282,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'no journal',
-    without: 'the record that a call has begun, before it runs',
+    without: "the record of a call's start, before it runs",
     make: rewriting(
       /(update tool_call c set) state = 'running', started_at = app_now\(\)/,
       '$1 state = c.state',
@@ -293,7 +292,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'a key for each try',
-    without: 'the key that all repeats of a call share',
+    without: 'the key shared by all repeats of a call',
     make: (hit) => {
       let tries = 0;
       return withDeps(({ tools }) => ({
@@ -312,7 +311,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'once means again',
-    without: 'leaving alone a call that must not run twice and may have run',
+    without: 'leaving alone an interrupted call that must not run twice',
     make: rewriting(
       /'state', c\.state/,
       `'state', case when c.state = 'running' then 'pending' else c.state end`,
@@ -322,7 +321,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'one pass is enough',
-    without: 'the comparison of the set that was answered with the set that was sent',
+    without: 'comparing the answered requests with the sent requests',
     make: rewriting(
       /select exists \(select 1 from step where provider_batch_id = p\.id and state = 'sealed'\) as open/,
       'select false as open',
@@ -332,7 +331,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'answers for errors',
-    without: 'the answer in one line of each file',
+    without: 'the answer in a line of each file',
     make: withDeps(({ provider }, hit) => ({
       provider: {
         ...provider,
@@ -348,7 +347,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'every refusal is for good',
-    without: 'telling a create that is refused for the time being from one that is no good',
+    without: 'distinguishing a temporary refusal of a create from a final refusal',
     make: withDeps(({ provider }, hit) => ({
       provider: {
         ...provider,
@@ -364,17 +363,17 @@ export const MUTANTS: readonly Mutant[] = [
     world: { temper: { ...CALM, create: { ...CALM.create, refuse: 0.6 } } },
   },
   {
-    name: 'nobody is told',
-    without: 'the callbacks that ended batches owe',
+    name: 'no callbacks',
+    without: 'the callbacks of ended batches',
     make: rewriting(/(and b\.callback_url is not null) and b\.completed_at is not null/, '$1 and false'),
     caughtBy: ['callback_lost'],
     world: { temper: CALM },
   },
   {
     name: 'no state guard',
-    without: 'the state that a step and a run must be in when an answer is written',
+    without: 'the required states of step and run when an answer is written',
     make: rewriting(/ and (?:t\.)?state = d\.was/, ''),
-    // The state that an answer is decided by, as it was before another chunk took the same line in.
+    // The state before another chunk ingested the same line, which an answer is decided by.
     others: rewriteOf(
       /(b\.state as batch_state,[^;]*? r\.definition_id,\s+)r\.state,/,
       `$1case when r.state in ('acting', 'requires_action') then r.state else 'in_flight' end as state,`,
@@ -391,7 +390,7 @@ export const MUTANTS: readonly Mutant[] = [
       'sealed_is_in_flight',
     ],
     world: {
-      // An answer that ends its run and says nothing: of one with a message the store allows no second anyway.
+      // An answer that ends its run without a message: the store refuses a second message anyway.
       temper: {
         ...CALM,
         fates: { ...CALM.fates, permanent: 0.5 },
@@ -402,7 +401,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'two holders',
-    without: 'the rule that a conversation is held by one run at a time',
+    without: 'the rule that a single run holds a conversation',
     make: (hit) => ({
       rewrite: inTurn(
         rewriteOf(/id = r\.conversation_id and run_id is null/, 'id = r.conversation_id'),
@@ -417,12 +416,12 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'cancel, then send',
-    without: 'leaving runs of a cancelled batch out of what is sealed',
+    without: 'excluding runs of a cancelled batch from sealing',
     make: rewriting(/r\.state = 'ready' and b\.state = 'running'/, `r.state = 'ready'`),
-    // The last look before the send takes such steps back.
+    // The last check before the send takes such steps back.
     others: rewriteOf(/and \(b\.state <> 'running' or r\.overdue_from/, 'and (r.overdue_from'),
     caughtBy: ['no_seal_after_cancel'],
-    // Every run has a cancel of its own, about when it is sealed, and those who carry it out are slow.
+    // Every run has its own cancel, about when it is sealed, and cancels are slow.
     world: {
       temper: CALM,
       rates: { kill: 0, pause: 0, fail: 0, slow: 0.5 },
@@ -432,7 +431,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'counted twice',
-    without: 'adding to a count once',
+    without: 'a single increment of a count',
     make: rewriting(/"t"\."steps" \+ "excluded"\."steps"/, '"t"."steps" + 2 * "excluded"."steps"'),
     caughtBy: ['tally_steps'],
     world: { temper: CALM },
@@ -454,7 +453,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'counting again',
-    without: 'the numbers of a prompt that are fixed with its step',
+    without: "the prompt's numbers that are fixed with its step",
     make: rewriting(
       /'passages', s\.passages/,
       `'passages', (select count(*) from passage p where p.project_id = r.project_id)`,
@@ -467,7 +466,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'no lease at all',
-    without: 'leases and epochs: every worker takes whatever is due',
+    without: 'leases and epochs: every worker takes any due row',
     make: (hit) => ({
       rewrite: inTurn(
         rewriteOf(/and lease_until < app_now\(\)/g, ''),

@@ -275,7 +275,7 @@ async function hasOpenWork(connection: SqlConnection): Promise<boolean> {
   return (rows[0] as { open: boolean }).open;
 }
 
-/** Describes the open work for a person. */
+/** Describes the open work in words. */
 async function describeOpenWork(connection: SqlConnection): Promise<string> {
   const { rows } = await connection.query(`
     select 'batch ' || b.state || ', runs ' || coalesce((select string_agg(distinct r.state, '+') from run r where r.batch_id = b.id), 'none')

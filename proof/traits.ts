@@ -78,7 +78,7 @@ export function drawBatchTraits(random: Random): BatchTraits {
   };
 }
 
-/** Draws caps for one step or a few: a step costs at most half a cent and a thousand tokens. */
+/** Draws caps for a step or a few: a step costs at most half a cent and a thousand tokens. */
 function drawCaps(random: Random): Caps {
   return {
     cost_nanousd: random.chance(0.7) ? random.int(1, 30) * 1_000_000 : null,

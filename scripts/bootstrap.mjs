@@ -286,10 +286,7 @@ async function run(node, commandLine) {
   process.exit(code ?? 128 + (constants.signals[signal] ?? 0));
 }
 
-/**
- * Waits for the end of the child that `start` starts. Passes signals on meanwhile instead of ending this
- * process; `told` is the first one.
- */
+/** Waits for the end of the child that `start` starts, and passes signals on meanwhile. `told` is the first signal. */
 function endOf(start) {
   let child;
   let told;

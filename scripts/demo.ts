@@ -104,7 +104,7 @@ const holds = await workOnStack(start, (stack) => runDemo(stack, samples));
 say(`\nTook ${((performance.now() - startedAt) / 1000).toFixed(1)} s.`);
 process.exit(holds ? 0 : 1);
 
-/** Throws where runs of earlier starts would go on. */
+/** Throws if runs of earlier starts are unfinished. */
 async function refuseLeftRuns(pool: pg.Pool): Promise<void> {
   const left = await countLeftRuns(pool);
   if (left === 0) return;
@@ -114,7 +114,7 @@ async function refuseLeftRuns(pool: pg.Pool): Promise<void> {
   );
 }
 
-/** How to be rid of earlier work, where the database is the demo's to remove. */
+/** Explains how to remove earlier work, if the demo may remove the database. */
 function freshHint(): string {
   return databaseUrl === undefined
     ? ' Or remove them and all else in the database: npm run demo -- --fresh'

@@ -22,7 +22,7 @@ const root = dirname(import.meta.dirname);
 let clone: string;
 let children: ChildProcess[];
 
-/** A fresh clone of next to nothing, with an npm that only writes down what it was asked. */
+/** A fresh minimal clone, with an npm that only records its arguments. */
 beforeEach(() => {
   children = [];
   clone = mkdtempSync(join(tmpdir(), 'nightshift-bootstrap-'));
@@ -93,7 +93,7 @@ function start(
 
 const bootstrap = (...args: string[]): Promise<Ended> => start(['scripts/script.mjs', ...args]).ended;
 
-test('a fresh clone is installed once, and says so; after that nothing is', async () => {
+test('a fresh clone is installed once, with a message; later nothing is', async () => {
   const first = await bootstrap('0');
   expect(first).toMatchObject({
     exitCode: 0,
@@ -104,13 +104,13 @@ test('a fresh clone is installed once, and says so; after that nothing is', asyn
   expect(npmCalls()).toEqual(['ci']);
 });
 
-test('everything is installed, also where the environment leaves development out', async () => {
+test('everything is installed, even if the environment omits development packages', async () => {
   fakeNpm(`echo "$*" > "${clone}/asked"; mkdir -p node_modules/.bin`);
   await bootstrap('0');
   expect(readFileSync(join(clone, 'asked'), 'utf8')).toContain(' --include=dev --include=optional ');
 });
 
-test('no package runs a script of its own when it is installed', async () => {
+test('no package runs an install script', async () => {
   fakeNpm(`echo "$*" > "${clone}/asked"; mkdir -p node_modules/.bin`);
   await bootstrap('0');
   expect(readFileSync(join(clone, 'asked'), 'utf8')).toContain(' --ignore-scripts ');
@@ -131,7 +131,7 @@ test('two commands at once install once', async () => {
   expect(existsSync(join(clone, '.data/install.lock'))).toBe(false);
 });
 
-/** Writes a lock as the process that `identity` names, in the place where its pid counts, would have. */
+/** Writes a lock as if held by the process with `identity` in the scope of pids `place`. */
 function leaveLock(identity: string, place: string): string {
   const holder = join(clone, '.data/install.lock/holder');
   mkdirSync(dirname(holder), { recursive: true });
@@ -141,7 +141,7 @@ function leaveLock(identity: string, place: string): string {
 
 const here = `${hostname()} ${process.platform === 'linux' ? readlinkSync('/proc/self/ns/pid') : ''}`;
 
-test('the lock of a command that was killed is taken over', async () => {
+test('the lock of a killed command is taken over', async () => {
   const dead = spawn('true');
   await once(dead, 'exit');
   leaveLock(`${dead.pid}`, here);
@@ -149,14 +149,14 @@ test('the lock of a command that was killed is taken over', async () => {
   expect(npmCalls()).toEqual(['ci']);
 });
 
-test('so it is when another process has its number by now', async ({ skip }) => {
-  if (process.platform !== 'linux') skip('there the number is all that is known');
+test('also if another process has its pid meanwhile', async ({ skip }) => {
+  if (process.platform !== 'linux') skip('if only the pid is known');
   leaveLock(`${process.pid} 1 of-another-boot`, here);
   expect(await bootstrap('0')).toMatchObject({ exitCode: 0, stderr: expect.not.stringContaining('waiting') });
 });
 
-test('so it is when the number is our own, as in the next container', async () => {
-  // A number that lives, in a world without /proc.
+test('also if the pid is our own, as in the next container', async () => {
+  // A living pid, without /proc.
   const sameNumber = pretend(
     `Object.defineProperty(process, 'pid', { value: ${process.pid} });
      const fs = require('node:fs');
@@ -170,7 +170,7 @@ test('so it is when the number is our own, as in the next container', async () =
   expect(await ended).toMatchObject({ exitCode: 0, stderr: expect.not.stringContaining('waiting') });
 });
 
-test('a lock from another container is waited for while it is touched, and taken over when it no longer is', async () => {
+test('a lock from another container is respected while it is touched, and then taken over', async () => {
   const holder = leaveLock(`${process.pid} 1 of-this-boot`, 'box pid:[1]');
   const touching = setInterval(() => utimesSync(holder, new Date(), new Date()), 20);
   try {
@@ -192,7 +192,7 @@ test('a lock from another container is waited for while it is touched, and taken
   }
 });
 
-test('whoever installs touches its lock', async () => {
+test('an installing command touches its lock', async () => {
   const holder = join(clone, '.data/install.lock/holder');
   const installing = join(clone, 'installing');
   writeFileSync(installing, '');
@@ -205,7 +205,7 @@ test('whoever installs touches its lock', async () => {
   await ended;
 });
 
-test('an install that fails shows what npm said, runs nothing, and is tried again the next time', async () => {
+test("a failed install shows npm's output, runs nothing, and is repeated next time", async () => {
   fakeNpm('echo the registry is away >&2; exit 1');
   expect(await bootstrap('0')).toMatchObject({
     exitCode: 1,
@@ -220,7 +220,7 @@ test.for([
   ['SIGINT', 130],
   ['SIGTERM', 143],
   ['SIGHUP', 129],
-] as const)('%s amid an install ends npm first, then the command', async ([signal, exitCode]) => {
+] as const)('%s during an install ends npm first, then the command', async ([signal, exitCode]) => {
   fakeNpm(
     `trap 'sleep 0.3; echo ended >> "${clone}/npm-calls"; exit 1' INT TERM HUP
      echo waits >> "${clone}/npm-calls"; while [ -e "${clone}" ]; do sleep 0.05; done`,
@@ -239,7 +239,7 @@ test.for([
   expect(await bootstrap('0')).toMatchObject({ exitCode: 0 });
 });
 
-test('an install ends too when the shell that npm runs it in is killed', async () => {
+test("an install ends too if npm's shell is killed", async () => {
   fakeNpm(
     `trap 'echo ended >> "${clone}/npm-calls"; exit 1' TERM
      echo waits >> "${clone}/npm-calls"; while [ -e "${clone}" ]; do sleep 0.05; done`,
@@ -265,7 +265,7 @@ test('an install ends too when the shell that npm runs it in is killed', async (
   expect(npmCalls()).toEqual(['ci', 'waits', 'ended']);
 });
 
-test('a command that has installed leaves the lock of a later one alone when it ends', async () => {
+test("a command that has installed leaves a later command's lock alone", async () => {
   const { child, ended } = start(['scripts/script.mjs', 'wait']);
   const said = vi.fn();
   child.stdout?.on('data', said);
@@ -289,8 +289,8 @@ test('arguments and exit codes pass through, and the tools of node_modules come 
 
 test.each([
   ['in .data', undefined, '.data/compile-cache'],
-  ['where the environment says', 'elsewhere', 'elsewhere'],
-])('what Node makes of the sources is kept %s', async (_where, wanted, kept) => {
+  ['in the folder of the environment', 'elsewhere', 'elsewhere'],
+])("Node's compile cache is %s", async (_where, wanted, kept) => {
   vi.stubEnv('NODE_COMPILE_CACHE', wanted === undefined ? undefined : join(clone, wanted));
   await bootstrap('0');
   const { stdout } = await bootstrap('0');
@@ -307,7 +307,7 @@ test('a signal reaches the script, whose exit code counts', async () => {
   expect(await ended).toMatchObject({ exitCode: 42 });
 });
 
-test('a script of npm ends when the shell that npm runs it in is killed; without npm it goes on', async () => {
+test("a script of npm ends if npm's shell is killed; without npm it continues", async () => {
   await bootstrap('0');
   const { npm_lifecycle_event: _, ...env } = process.env;
   const inShell = async (more: Readonly<Record<string, string>>) => {
@@ -335,11 +335,11 @@ test('a script of npm ends when the shell that npm runs it in is killed; without
   }
 });
 
-test('a script that dies of a signal gives 128 and its number', async () => {
+test('a script killed by a signal exits with 128 and its number', async () => {
   expect(await bootstrap('die')).toMatchObject({ exitCode: 128 + 9 });
 });
 
-test('an older Node brings Node 24 and runs the script with it', async ({ skip }) => {
+test('an older Node fetches Node 24 and runs the script with it', async ({ skip }) => {
   const older = findOlderNode();
   if (older === undefined) return skip('no Node older than 24 on PATH');
   fakeNpmWithNode();
@@ -353,10 +353,10 @@ test('an older Node brings Node 24 and runs the script with it', async ({ skip }
   expect((await start(['scripts/script.mjs', '0'], older).ended).stderr).toBe('');
 });
 
-test('a download of Node that was cut off, or does not run, is begun again', async () => {
+test('an interrupted or broken download of Node starts again', async () => {
   const old = pretend("require('node:crypto').randomUUIDv7 = undefined");
   const command = () => start(['scripts/script.mjs', '0'], process.execPath, old).ended;
-  // npm has unpacked half of it when everything is killed.
+  // All processes are killed while npm unpacks.
   fakeNpmWithNode('printf half > "$bin/node"; chmod 755 "$bin/node"; kill -9 $PPID; exit 1');
   expect(await command()).toMatchObject({ exitCode: null });
   fakeNpmWithNode('printf half > "$bin/node"; chmod 755 "$bin/node"');
@@ -371,7 +371,7 @@ test('a download of Node that was cut off, or does not run, is begun again', asy
   expect(readdirSync(join(clone, '.data/node'))).toEqual([expect.stringMatching(/^24[.\d]+$/)]);
 });
 
-test('a Node 24 of before 24.16 brings a newer one', async () => {
+test('a Node 24 before 24.16 fetches a newer version', async () => {
   fakeNpmWithNode();
   const old = pretend("require('node:crypto').randomUUIDv7 = undefined");
   const { exitCode, stderr } = await start(['scripts/script.mjs', '0'], process.execPath, old).ended;
@@ -380,7 +380,7 @@ test('a Node 24 of before 24.16 brings a newer one', async () => {
   expect(npmCalls()).toEqual(['install', 'ci']);
 });
 
-test('where no newer Node can be fetched, what to do is said and nothing is run', async () => {
+test('without a newer Node, the next step is printed and nothing runs', async () => {
   const old = pretend(
     `require('node:crypto').randomUUIDv7 = undefined;
      Object.defineProperty(process, 'platform', { value: 'darwin' })`,
@@ -394,7 +394,7 @@ test('where no newer Node can be fetched, what to do is said and nothing is run'
   expect(npmCalls()).toEqual([]);
 });
 
-/** An npm that, asked for Node, "installs" the one that runs this test; or does what `instead` says to `$bin/node`. */
+/** A fake npm that "installs" the Node of this test, or runs `instead` on `$bin/node`. */
 function fakeNpmWithNode(instead = `ln -s "${process.execPath}" "$bin/node"`): void {
   fakeNpm(
     `mkdir -p node_modules/.bin
@@ -405,7 +405,7 @@ function fakeNpmWithNode(instead = `ln -s "${process.execPath}" "$bin/node"`): v
   );
 }
 
-/** Arguments for Node that change what it is before anything else runs. */
+/** Returns arguments that make Node run these statements first. */
 function pretend(statements: string): string[] {
   const file = join(clone, 'fake/pretend.cjs');
   writeFileSync(file, `${statements};\nrequire('node:module').syncBuiltinESMExports();\n`);

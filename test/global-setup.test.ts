@@ -7,7 +7,7 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-/** Sets up a run under these variables, ends it, and returns the server that was provided and what was said. */
+/** Sets up and ends a run with these variables. Returns the provided server and the output. */
 async function setUp(env: Readonly<Record<string, string>>): Promise<{ url: unknown; said: string }> {
   const known = { TEST_DATABASE_URL: '', NIGHTSHIFT_USE_DOCKER: '', DOCKER_HOST: '', ...env };
   for (const [name, value] of Object.entries(known)) vi.stubEnv(name, value);
@@ -18,16 +18,16 @@ async function setUp(env: Readonly<Record<string, string>>): Promise<{ url: unkn
   return { url: provide.mock.lastCall?.[1], said: log.mock.calls.join('\n') };
 }
 
-test('a server that is named is used as it is', async () => {
+test('a named server is used unchanged', async () => {
   const url = 'postgres://127.0.0.1:1/none';
   expect(await setUp({ TEST_DATABASE_URL: url, NIGHTSHIFT_USE_DOCKER: '1' })).toEqual({ url, said: '' });
 });
 
-test('without a variable it is the embedded one, and nothing is said', async () => {
+test('by default the embedded server is used, silently', async () => {
   expect(await setUp({})).toEqual({ url: expect.stringMatching(/^postgres:.*127\.0\.0\.1/), said: '' });
 });
 
-test('a container that cannot start is replaced, with the reason', async () => {
+test('a requested container that is unavailable is reported with the reason', async () => {
   const { url, said } = await setUp({ NIGHTSHIFT_USE_DOCKER: '1', DOCKER_HOST: 'unix:///nowhere.sock' });
   expect(url).toMatch(/^postgres:.*127\.0\.0\.1/);
   expect(said).toMatch(/embedded PostgreSQL.*NIGHTSHIFT_USE_DOCKER is set but no Docker engine answers/);

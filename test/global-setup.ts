@@ -6,7 +6,7 @@ import { directoryOwner, providePostgres } from '../libs/services/src/index.ts';
 
 declare module 'vitest' {
   interface ProvidedContext {
-    /** A superuser's URL of an empty PostgreSQL, one per test run; tests make databases of their own in it. */
+    /** A superuser's URL of an empty PostgreSQL, one per test run. Tests create their own databases in it. */
     postgresUrl: string;
   }
 }
@@ -14,8 +14,8 @@ declare module 'vitest' {
 const PREFIX = 'nightshift-test-';
 
 /**
- * Starts the one PostgreSQL of the run, or uses the server that TEST_DATABASE_URL names. With NIGHTSHIFT_USE_DOCKER=1 it is
- * a container where a Docker engine answers.
+ * Starts the run's PostgreSQL, or uses the server of TEST_DATABASE_URL. With NIGHTSHIFT_USE_DOCKER=1 it is a container if a
+ * Docker engine answers.
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const stop = await provideDatabase(project);
@@ -52,10 +52,10 @@ async function provideDatabase(project: TestProject): Promise<() => Promise<void
   };
 }
 
-/** Milliseconds since a sign of life after which a directory was left by somebody. */
+/** Milliseconds without a sign of life after which a directory is stale. */
 const STALE_MS = 60_000;
 
-/** Data directories of runs that were killed before they could remove them; a young one may just have been made. */
+/** Removes data directories of killed runs; skips young directories, which may be starting. */
 function removeLeftovers(): void {
   for (const name of readdirSync(tmpdir())) {
     if (!name.startsWith(PREFIX)) continue;
@@ -64,12 +64,12 @@ function removeLeftovers(): void {
       if (Date.now() - lastTouched(directory) < STALE_MS || directoryOwner(directory, 0) !== null) continue;
       rmSync(directory, { recursive: true, force: true });
     } catch {
-      // Somebody else's: not ours to judge.
+      // Owned by another user: leave it.
     }
   }
 }
 
-/** When the owner last said that it lives, or the directory was made; in milliseconds since the epoch. */
+/** Returns the last sign of life, or the creation time. Unit: milliseconds since the epoch. */
 function lastTouched(directory: string): number {
   const lock = statSync(join(directory, 'owner.lock'), { throwIfNoEntry: false });
   return (lock ?? statSync(directory)).mtimeMs;

@@ -4,7 +4,7 @@ import { expect, inject, test } from 'vitest';
 
 const root = dirname(import.meta.dirname);
 
-/** Runs vitest in a process of its own, with the real configuration, over one fixture. */
+/** Runs vitest on a fixture in a separate process, with the real configuration. */
 function runFixture(
   fixture: string,
   databaseUrl = inject('postgresUrl'),
@@ -27,11 +27,11 @@ function runFixture(
   return { exitCode: status, lastLine: stdout.trimEnd().split('\n').at(-1) };
 }
 
-test('a green run exits 0, so that the red ones below prove something', () => {
+test('a green run exits with 0, which validates the following tests', () => {
   expect(runFixture('green')).toEqual({ exitCode: 0, lastLine: '1 passed, 0 failed, 0 skipped' });
 });
 
-test('a red test makes the run exit 1, also when it has a PostgreSQL of its own to stop', () => {
+test('a red test makes the run exit with 1, even if it must stop its own PostgreSQL', () => {
   expect(runFixture('red', '')).toEqual({ exitCode: 1, lastLine: '1 passed, 1 failed, 1 skipped' });
 });
 
@@ -39,10 +39,10 @@ test('a test file that does not load counts as failed', () => {
   expect(runFixture('unloadable')).toEqual({ exitCode: 1, lastLine: '0 passed, 1 failed, 0 skipped' });
 });
 
-test('a hook that throws counts as failed, although its tests are only skipped', () => {
+test('a throwing hook counts as failed, although its tests are only skipped', () => {
   expect(runFixture('broken-hook')).toEqual({ exitCode: 1, lastLine: '0 passed, 1 failed, 1 skipped' });
 });
 
-test('a global set-up that throws makes the run exit 1', () => {
+test('a throwing global set-up makes the run exit with 1', () => {
   expect(runFixture('throwing-global-setup').exitCode).toBe(1);
 });

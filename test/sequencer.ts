@@ -4,8 +4,8 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
 const root = join(import.meta.dirname, '..');
 
 /**
- * Short files of long tests. Without the times of an earlier run, which CI has not, vitest begins with the largest files and
- * ends with these, the last of them beside an idle core.
+ * Short files with long tests. Without earlier times, as in CI, vitest starts with the largest files and would end with these,
+ * the last alone on a core.
  */
 export const FIRST = [
   'test/proof/sabotage.test.ts',
@@ -15,7 +15,7 @@ export const FIRST = [
   'test/stack/queues.test.ts',
 ];
 
-/** Begins with {@link FIRST}; the others follow in the order of vitest. */
+/** Starts with {@link FIRST}; the others keep vitest's order. */
 export class Sequencer extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const first = new Set(FIRST.map((file) => join(root, file)));

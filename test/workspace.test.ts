@@ -23,7 +23,7 @@ interface Manifest {
   readonly dependencies?: Record<string, string>;
   readonly devDependencies?: Record<string, string>;
   readonly optionalDependencies?: Record<string, string>;
-  /** What nx is told about a project beyond its dependencies. */
+  /** A project's nx settings besides its dependencies. */
   readonly nx?: { readonly implicitDependencies?: readonly string[] };
 }
 
@@ -50,7 +50,7 @@ describe('packages', () => {
     expect(loose).toEqual([]);
   });
 
-  test.each(projects)('%s depends on nothing that it does not import', (folder) => {
+  test.each(projects)('%s depends only on its imports', (folder) => {
     const { dependencies = {}, devDependencies = {} } = readManifest(folder);
     const unused = (names: Record<string, string>, below: string): string[] => {
       const text = [...filesBelow(join(root, folder, below))]
@@ -64,7 +64,7 @@ describe('packages', () => {
     });
   });
 
-  test('the lockfile is that of these manifests, so that `npm ci` accepts it', () => {
+  test('the lockfile matches these manifests, so that `npm ci` accepts it', () => {
     const lock = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8')) as {
       packages: Record<string, Manifest>;
     };
@@ -81,14 +81,14 @@ describe('packages', () => {
   });
 });
 
-describe('nx asks again about a project when a file changes that its files import', () => {
+describe('nx checks a project again when an imported file changes', () => {
   const { namedInputs } = JSON.parse(readFileSync(join(root, 'nx.json'), 'utf8')) as {
     namedInputs: { sources: readonly string[] };
   };
   const projectOf = (file: string): string | undefined =>
     projects.find((project) => file.startsWith(`${project}/`));
 
-  /** The projects whose files are inputs of `project` (`^sources`): all that it depends on. */
+  /** Returns the projects whose files are inputs of `project` (`^sources`): all its dependencies. */
   function dependencies(project: string): string[] {
     const { dependencies: named, devDependencies, nx } = readManifest(project);
     const names = [...Object.keys({ ...named, ...devDependencies }), ...(nx?.implicitDependencies ?? [])];
@@ -96,7 +96,7 @@ describe('nx asks again about a project when a file changes that its files impor
     return [...direct, ...direct.flatMap(dependencies)];
   }
 
-  /** The files that `file` imports by a relative path. */
+  /** Returns the files that `file` imports by a relative path. */
   function importsOf(file: string): string[] {
     const code = readFileSync(join(root, file), 'utf8');
     return [...code.matchAll(/\b(?:from|import)[ (]'([.][^']+)'/g)].map(([, path = '']) =>
@@ -124,12 +124,12 @@ describe('sources', () => {
   const generated = /^(samples|docs\/reference)\//;
   const sources = [...filesBelow(root)].filter((file) => !generated.test(file));
 
-  test('leave nothing for later', () => {
+  test('sources have no postponed tasks', () => {
     const later = new RegExp(`\\b(${['TO' + 'DO', 'FIX' + 'ME', 'HA' + 'CK'].join('|')})\\b`);
     expect(sources.filter((file) => later.test(readFileSync(join(root, file), 'utf8')))).toEqual([]);
   });
 
-  test('every variable that the API leaves to others is read by one of them', () => {
+  test('every variable that the API ignores is read by a test', () => {
     const code = sources
       .filter((file) => /\.(ts|mjs)$/.test(file))
       .map((file) => readFileSync(join(root, file), 'utf8'))
@@ -138,11 +138,11 @@ describe('sources', () => {
     expect([...FOREIGN_NAMES].filter((name) => !read.has(name))).toEqual([]);
   });
 
-  test('the tests that are to come first are there', () => {
+  test('the tests to run first exist', () => {
     expect(FIRST.filter((file) => !existsSync(join(root, file)))).toEqual([]);
   });
 
-  test('a library has one door, and no folder of odds and ends', () => {
+  test('a library has a single entry and no folder of mixed helpers', () => {
     const odd = /\/src\/.*\b(utils?|helpers?|managers?|common|misc)(\/|\.ts$)/;
     expect(sources.filter((file) => odd.test(file))).toEqual([]);
   });
@@ -150,10 +150,10 @@ describe('sources', () => {
 
 describe('lint refuses', () => {
   const eslint = new ESLint({ cwd: root });
-  /** Loads no types of a whole project, which takes most of the time where no rule is about them. */
+  /** Skips loading types, which take most of the time and which most rules do not need. */
   const untyped = new ESLint({ cwd: root, overrideConfig: tseslint.configs.disableTypeChecked });
 
-  /** Lints `code` as if it stood in `file`, which must exist, and returns the rules that complain. */
+  /** Lints `code` as the content of an existing `file`. Returns the rules that complain. */
   async function complaints(file: string, code: string, linter = untyped): Promise<string[]> {
     const [result] = await linter.lintText(code, { filePath: join(root, file) });
     return [...new Set(result!.messages.map(({ ruleId, message }) => ruleId ?? message))].sort();
@@ -161,7 +161,7 @@ describe('lint refuses', () => {
 
   test.each([
     ['a clock', 'export const now = Date.now();', 'no-restricted-properties'],
-    ['a clock in disguise', 'export const now = new Date();', 'no-restricted-syntax'],
+    ['a disguised clock', 'export const now = new Date();', 'no-restricted-syntax'],
     ['dice', 'export const n = Math.random();', 'no-restricted-properties'],
     ['a timer', 'export const later = setTimeout;', 'no-restricted-globals'],
     ['the process', 'export const pid = process.pid;', 'no-restricted-globals'],
@@ -176,8 +176,8 @@ describe('lint refuses', () => {
     ['an enum', 'export enum Colour { Red }', 'no-restricted-syntax'],
     ['a default export', 'export default 1;', 'no-restricted-syntax'],
     ['any', 'export const x = (y: any): unknown => y;', '@typescript-eslint/no-explicit-any'],
-    ['a promise nobody waits for', 'void 0; Promise.resolve(1);', '@typescript-eslint/no-floating-promises'],
-    ['talk on the console', "console.log('hello');", 'no-console'],
+    ['an unawaited promise', 'void 0; Promise.resolve(1);', '@typescript-eslint/no-floating-promises'],
+    ['output on the console', "console.log('hello');", 'no-console'],
     [
       'raw SQL',
       "import { sql } from 'kysely'; export const q = (s: string) => sql.raw(s);",
@@ -232,7 +232,7 @@ describe('the import order refuses', () => {
     readonly rule: { readonly name: string };
   }
 
-  /** Cruises a small tree of files, which import what they list, and returns what is refused. */
+  /** Cruises a small tree of files with these imports. Returns the refusals. */
   function refused(files: Readonly<Record<string, readonly string[]>>): readonly Violation[] {
     const tree = mkdtempSync(join(tmpdir(), 'nightshift-imports-'));
     try {
@@ -254,7 +254,7 @@ describe('the import order refuses', () => {
     }
   }
 
-  test('nothing that follows the order', () => {
+  test('nothing in the allowed order', () => {
     expect(
       refused({
         'libs/agent-core/src/base/a.ts': [],
@@ -321,7 +321,7 @@ describe('the import order refuses', () => {
     ['a proof in production code', 'libs/db/src/c.ts', '../../../proof/b.ts', 'proof/b.ts'],
   ];
 
-  /** All of them in one tree: each has a file of its own that imports. */
+  /** All in one tree: each has its own importing file. */
   let found: readonly Violation[];
   beforeAll(() => {
     const files = disorders.flatMap(([, from, to, target]) => [

@@ -22,7 +22,7 @@ export interface BatchProgress {
 
 /** Shows the progress of one batch on stderr: a live line on a terminal, one line per 10 % elsewhere. */
 export interface ProgressBar {
-  /** `waits`: what it waits for where nothing moves. */
+  /** `waits`: the reason for a stall. */
   show(batch: BatchProgress, workers: number, waits?: string | null): void;
   /** Writes a line above the bar. */
   note(text: string): void;

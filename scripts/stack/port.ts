@@ -33,11 +33,11 @@ export async function freePort(wanted: number, isFixed: boolean, host = '127.0.0
       });
   });
   if (reason === null) return wanted;
-  if (isFixed) throw new Error(`PORT ${wanted} cannot be had: ${reason}. Choose another one; 0 takes any.`);
+  if (isFixed) throw new Error(`PORT ${wanted} cannot be used: ${reason}. Choose another port; 0 takes any.`);
   return findFreePort();
 }
 
 const REASONS: Readonly<Record<string, string>> = {
-  EADDRINUSE: 'something else listens there',
-  EACCES: 'this user may not listen there, as is usual below 1024',
+  EADDRINUSE: 'another program listens on it',
+  EACCES: 'this user may not listen on it, as is usual below 1024',
 };

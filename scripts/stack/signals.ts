@@ -2,7 +2,7 @@ import { constants } from 'node:os';
 import { createShutdown, type Shutdown } from '../../libs/services/src/index.ts';
 import type { Stack } from './stack.ts';
 
-/** Calls `end` with the first signal that asks this process to end; one that is meant again ends it at once. */
+/** Calls `end` with the first shutdown signal. A second shutdown request, unless a duplicate, ends the process at once. */
 export function heedSignals(shutdown: Shutdown, end: (signal: NodeJS.Signals) => void): void {
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
     process.on(signal, () => {
@@ -41,7 +41,7 @@ export async function workOnStack<T>(
     return await work(await starting, told.signal);
   } finally {
     told.abort();
-    // The end that is under way is that of the process.
+    // The shutdown in progress ends the process.
     if (shutdown.isRequested()) await new Promise(() => undefined);
     await stop();
   }

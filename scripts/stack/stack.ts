@@ -152,7 +152,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
           DATA_DIR: dataDir,
           EXIT_WITH_PARENT: '1',
           NIGHTSHIFT_API_KEY: apiKey,
-          // The API reports who answers; it needs no real key for that.
+          // The API reports the provider; it needs no real key for that.
           ...(options.anthropicApiKey === undefined ? {} : { ANTHROPIC_API_KEY: 'set' }),
           ...options.apiEnv,
         },

@@ -32,7 +32,7 @@ describe('the row of a variable', () => {
     ['a description', positive.default(2).describe('Postgres; `a`.'), { effect: 'Postgres; `a`.' }],
     ['no description', positive, { effect: '' }],
     [
-      'a rule that binds it to another',
+      'a rule about another variable',
       positive.meta({ description: 'It waits.', rule: 'must be at least A' }),
       { effect: 'It waits.', value: 'whole number, at least 1; must be at least A' },
     ],
@@ -50,7 +50,7 @@ describe('the row of a variable', () => {
     ]);
   });
 
-  test('is refused where the page has no words for the schema', () => {
+  test('is refused if the page has no words for the schema', () => {
     expect(() => variablesOf(z.object({ NAME: z.boolean() }))).toThrow(
       'NAME: the page of variables has no words',
     );

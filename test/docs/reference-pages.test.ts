@@ -14,17 +14,17 @@ function temporaryDirectory(): string {
 }
 
 test.each(referencePages())(
-  'B133: docs/reference/$file is what its sources say (else: npm run gen-docs)',
+  'docs/reference/$file matches its sources (else: npm run gen-docs)',
   ({ file, text }) => {
     expect(readFileSync(join(COMMITTED, file), 'utf8')).toBe(text);
   },
 );
 
-test('the pages are the same however often they are made', () => {
+test('the pages are the same each time', () => {
   expect(referencePages()).toEqual(referencePages());
 });
 
-test('a page that is missing or differs by a byte is stale, and writing mends exactly those', () => {
+test('a missing or changed page is stale, and writing repairs only stale pages', () => {
   const directory = temporaryDirectory();
   expect(stalePages(directory)).toEqual(referencePages());
   expect(writePages(join(directory, 'new'))).toEqual(referencePages());
@@ -39,7 +39,7 @@ test('a page that is missing or differs by a byte is stale, and writing mends ex
   expect(statSync(join(directory, 'states.md')).mtimeMs).toBe(untouched);
 });
 
-test('a page ends with one line end, and no line of it with a space', () => {
+test('a page ends with a line end and has no trailing spaces', () => {
   for (const { text } of referencePages()) {
     expect(text).toMatch(/[^\n]\n$/);
     expect(text).not.toMatch(/[ \t]\n/);
@@ -47,7 +47,7 @@ test('a page ends with one line end, and no line of it with a space', () => {
   }
 });
 
-test('the pages say that a provider batch is asked for less often after an hour, and how often', () => {
+test('the pages name the slower poll interval of old provider batches', () => {
   const lines = referencePages().flatMap(({ text }) => text.split('\n'));
   const variable = lines.find((line) => line.startsWith('| `POLL_INTERVAL_MS` |'));
   expect(variable).toContain('hour');
@@ -57,7 +57,7 @@ test('the pages say that a provider batch is asked for less often after an hour,
   for (const state of states) expect(state).toContain('hour');
 });
 
-test('the page of variables says that there are more threads of tools than TOOL_THREADS', () => {
+test('the page of variables says that there are more tool threads than TOOL_THREADS', () => {
   const { text = '' } = referencePages().find(({ file }) => file === 'configuration.md') ?? {};
   expect(text).toMatch(
     /^\| `TOOL_THREADS` \|[^|]*\bquick calls\b[^|]*\btwice as many more, at least two, are added\b/m,

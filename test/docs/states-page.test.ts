@@ -27,7 +27,7 @@ const machines: readonly Machine<string, string>[] = [
 describe.each(machines)('the diagram of a $name', (machine) => {
   const lines = stateDiagram(machine).split('\n');
 
-  test('B111: has every transition once, the beginning and every end, and nothing else', () => {
+  test('has exactly its transitions, its start and its ends', () => {
     const drawn = lines.flatMap((line) => {
       const [, from = '', to = '', events = ''] = /^ {2}(\w+) --> (\w+): (.+)$/.exec(line) ?? [];
       return events === '' ? [] : events.split(', ').map((event) => `${from} ${event} ${to}`);
@@ -44,7 +44,7 @@ describe.each(machines)('the diagram of a $name', (machine) => {
     );
   });
 
-  test('stands on the page with a row for each state and each event', () => {
+  test('is on the page with a row for each state and event', () => {
     const page = statesPage();
     expect(page).toContain(stateDiagram(machine));
     for (const [state, doc] of Object.entries(machine.states))
@@ -54,7 +54,7 @@ describe.each(machines)('the diagram of a $name', (machine) => {
 });
 
 describe('stop reasons', () => {
-  /** What decides and commits the ends of runs. */
+  /** The code that decides and commits the ends of runs. */
   const sources = [
     'libs/agent-core/src/decide',
     'libs/agent-core/src/rules',
@@ -79,7 +79,7 @@ test('a pipe in a cell does not end the cell', () => {
   expect(table(['a'], [['x | y']])).toBe('| a |\n| --- |\n| x \\| y |');
 });
 
-test('an error that no client sees is not listed as an answer', () => {
+test('an internal error is not listed as an answer', () => {
   const [answered = '', internal = ''] = errorsPage().split('## Seen in logs and at start');
   expect(answered).toContain('| `not_found` | 404 |');
   expect(answered).not.toContain('`fenced`');

@@ -8,7 +8,7 @@ function sectionOf(heading: string): string {
   return architecture.split(`\n## ${heading}\n`)[1]!.split('\n## ')[0]!;
 }
 
-test('every kind of signal that is rung stands among those that wake, and no other', () => {
+test('every signal is listed among the wake-ups, and no other', () => {
   const rung = globSync('apps/{api/src/routes,worker/src/flows}/**/*.ts', { cwd: root }).flatMap((path) =>
     [...read(path).matchAll(/\{ kind: '(\w+)', id\b/g)].map(([, kind]) => kind),
   );
@@ -17,7 +17,7 @@ test('every kind of signal that is rung stands among those that wake, and no oth
   expect(new Set(rows.map(([, kind]) => kind))).toEqual(new Set(rung));
 });
 
-test('where a transaction opens outside flows and routes is said', () => {
+test('transactions outside of flows and routes are listed', () => {
   const elsewhere = globSync('apps/*/src/**/*.ts', {
     cwd: root,
     exclude: (path) => /\/(flows|flow-parts|routes)$/.test(path),
@@ -26,7 +26,7 @@ test('where a transaction opens outside flows and routes is said', () => {
   expect(named.map(([, path]) => path).toSorted()).toEqual(elsewhere.toSorted());
 });
 
-test('locks take a transaction, and so do commits but for those that are named', () => {
+test('locks take a transaction, and so do commits except the listed ones', () => {
   const takesConnection = /^export (?:async )?function (\w+)\(\s*\w+: Database\b/gm;
   const outside = globSync('libs/db/src/{locks,commits}/**/*.ts', { cwd: root }).flatMap((path) =>
     [...read(path).matchAll(takesConnection)].map(([, name]) => name),

@@ -4,7 +4,7 @@ import { read } from './repository.ts';
 
 type IsGenuine = (headers: Record<string, string>, body: string, secret: string) => boolean;
 
-test('the verification in docs/callbacks.md takes what a worker signs, and nothing else', async () => {
+test("the verification in docs/callbacks.md accepts a worker's signature only", async () => {
   const [, code = ''] = /^```js\n([\s\S]*?)^```$/m.exec(read('docs/callbacks.md')) ?? [];
   const module: unknown = await import(`data:text/javascript,${encodeURIComponent(code)}`);
   const { isGenuine } = module as { readonly isGenuine: IsGenuine };

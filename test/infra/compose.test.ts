@@ -17,12 +17,12 @@ const { services, volumes } = parseCompose(text);
 const serviceNames = Object.keys(services);
 const built = Object.entries(services).filter(([, { build }]) => build !== undefined);
 
-/** What the programs that are not ours read. */
+/** Variables of third-party images. */
 const VARIABLES_OF_IMAGES: Readonly<Record<string, readonly string[]>> = {
   postgres: ['POSTGRES_USER', 'POSTGRES_DB', 'POSTGRES_PASSWORD'],
   redis: ['REDISCLI_AUTH'],
 };
-/** Where each of our services reads its environment. */
+/** The config file of each of our services. */
 const SOURCE_OF_SERVICE: Readonly<Record<string, string>> = {
   api: 'apps/api/src/config.ts',
   worker: 'apps/worker/src/config.ts',
@@ -30,16 +30,16 @@ const SOURCE_OF_SERVICE: Readonly<Record<string, string>> = {
   migrate: 'scripts/migrate.ts',
 };
 
-/** What an operator of containers cannot set without editing the file, on purpose. */
+/** Variables that are deliberately not in the file. */
 const LEFT_OUT: Readonly<Record<'api' | 'worker', readonly string[]>> = {
   // The first needs a mounted file; the second an open standard input.
   api: ['PRICES_FILE', 'EXIT_WITH_PARENT'],
   worker: [
     'PRICES_FILE',
     'EXIT_WITH_PARENT',
-    // The container's own name is told apart by its host name.
+    // A container's host name distinguishes it.
     'WORKER_NAME',
-    // Times and sizes whose defaults fit.
+    // Times and sizes with fitting defaults.
     'LEASE_MS',
     'SWEEP_INTERVAL_MS',
     'HUNT_INTERVAL_MS',
@@ -63,7 +63,7 @@ function finalStageOf({ build }: ComposeService): ReturnType<typeof parseDockerf
   return parseDockerfile(read(build!.dockerfile)).at(-1)!;
 }
 
-/** The whole environment of a container: of its image, then of the file. */
+/** Returns the environment in a container: of its image, then of the file. */
 function environmentInside(name: string, variables: Record<string, string> = {}): Record<string, string> {
   const service = services[name]!;
   return { ...environmentOf(finalStageOf(service)), ...environmentOfService(service, variables) };
@@ -73,7 +73,7 @@ test('the file holds the whole service', () => {
   expect(serviceNames.sort()).toEqual(['api', 'migrate', 'postgres', 'redis', 'simulator', 'worker']);
 });
 
-test('every word of it is known: a slip of the pen is refused', () => {
+test('every key is known: a typo is refused', () => {
   for (const [right, wrong] of [
     ['stop_grace_period:', 'stop_grace_periode:'],
     ['condition: service_healthy', 'condition: healthy'],
@@ -87,7 +87,7 @@ test('every word of it is known: a slip of the pen is refused', () => {
   }
 });
 
-test.each(serviceNames)('%s is given only variables that it reads', (name) => {
+test.each(serviceNames)('%s gets only variables that it reads', (name) => {
   const source = SOURCE_OF_SERVICE[name];
   const known = source === undefined ? VARIABLES_OF_IMAGES[name] : [...variablesReadBy(source)];
   const unknown = Object.keys(services[name]!.environment ?? {}).filter((key) => !known?.includes(key));
@@ -97,7 +97,7 @@ test.each(serviceNames)('%s is given only variables that it reads', (name) => {
 test.each([
   ['api', API_VARIABLES],
   ['worker', WORKER_VARIABLES],
-] as const)('every variable of the %s is passed on, or left out on purpose', (name, known) => {
+] as const)('every variable of the %s is passed on or deliberately left out', (name, known) => {
   const passed = {
     ...environmentOf(finalStageOf(services[name]!)),
     ...services[name]!.environment,
@@ -106,8 +106,8 @@ test.each([
   expect(missing.sort()).toEqual([...LEFT_OUT[name]].sort());
 });
 
-describe('with nothing set', () => {
-  test('the worker has all it needs, and its provider is the simulator', () => {
+describe('without settings', () => {
+  test('the worker has all it needs, and uses the simulator', () => {
     const config = readWorkerConfig(environmentInside('worker'));
     expect(config.provider).toEqual({ apiKey: 'simulated', baseURL: 'http://simulator:8290' });
     expect(config.simulated).toBe(true);
@@ -116,7 +116,7 @@ describe('with nothing set', () => {
     expect(config.tools_dirs).toEqual(['/tools']);
   });
 
-  test('the API has all it needs, and says that the model is simulated', () => {
+  test('the API has all it needs, and shows a simulated model', () => {
     const { host, port, apiKey, model } = readApiConfig(environmentInside('api'));
     expect({ host, port, apiKey, model }).toEqual({
       host: '0.0.0.0',
@@ -126,19 +126,19 @@ describe('with nothing set', () => {
     });
   });
 
-  test('the simulator listens where the worker looks for it', () => {
+  test('the simulator listens at the address of the worker', () => {
     const { host, apiPort, dataDir } = readSimulatorConfig(environmentInside('simulator'));
     expect({ host, apiPort, dataDir }).toEqual({ host: '0.0.0.0', apiPort: 8290, dataDir: '/data' });
   });
 
-  test('every default that stands for a secret says that it is one for development', () => {
+  test('every default secret says that it is for development', () => {
     const defaults = [...text.matchAll(/\$\{[A-Z_]*(?:PASSWORD|_KEY):-([^}]*)\}/g)].map(([, value]) => value);
     expect(defaults.length).toBeGreaterThan(0);
     expect(defaults.filter((value) => !/^(dev-only-|simulated$)/.test(value ?? ''))).toEqual([]);
   });
 });
 
-test('with a key and an address the worker talks to the real provider, and each store gets the password that is set', () => {
+test('with a key and an address the worker uses the real provider, and each store gets the set password', () => {
   const variables = {
     ANTHROPIC_API_KEY: 'sk-ant-x',
     ANTHROPIC_BASE_URL: 'https://api.anthropic.com',
@@ -168,13 +168,13 @@ test('with a key and an address the worker talks to the real provider, and each 
   expect(environmentOfService(services.redis!, variables).REDISCLI_AUTH).toBe('two');
 });
 
-test('a documented command for the simulated model gets it, also beside a file with key and address', () => {
+test('a documented command for the simulated model gets it, even beside a file with key and address', () => {
   const told = [text, read('README.md'), read('docs/OPERATING.md')].flatMap((page) =>
     page.split('\n').filter((line) => /docker compose .*--profile simulated/.test(line)),
   );
   expect(told.length).toBeGreaterThan(2);
   for (const line of told) expect(line).toMatch(/^[# ]*ANTHROPIC_BASE_URL= docker compose /);
-  // Of the shell's environment and .env, Compose lets the former win, an empty value included.
+  // In Compose the shell's environment overrides .env, even with an empty value.
   const variables = { ANTHROPIC_API_KEY: 'sk-ant-x', ANTHROPIC_BASE_URL: '' };
   const config = readWorkerConfig(environmentInside('worker', variables));
   expect(config.provider.baseURL).toBe('http://simulator:8290');
@@ -188,7 +188,7 @@ describe('services', () => {
     expect({ container_name, ports }).toEqual({ container_name: undefined, ports: undefined });
   });
 
-  test('a worker is given longer to stop than it takes', () => {
+  test('a worker has longer to stop than it needs', () => {
     const deadline = /STOP_DEADLINE_MS = ([\d_]+)/.exec(read('apps/worker/src/main.ts'))?.[1];
     const deadlineMs = Number(deadline?.replaceAll('_', ''));
     expect(deadlineMs).toBeGreaterThan(0);
@@ -202,7 +202,7 @@ describe('services', () => {
     expect(volumes).toHaveProperty('postgres');
   });
 
-  test('Redis is 8, writes down what it is told and throws nothing away', () => {
+  test('Redis is 8, persists its data and evicts nothing', () => {
     const { image, command, volumes: mounts } = services.redis!;
     expect(image).toBe('redis:8');
     expect(command?.join(' ')).toContain('--appendonly yes');
@@ -210,7 +210,7 @@ describe('services', () => {
     expect(mounts).toEqual(['redis:/data']);
   });
 
-  test('the API and the workers wait for the migrations, and those for the stores', () => {
+  test('the API and the workers wait for the migrations, which wait for the stores', () => {
     for (const name of ['api', 'worker']) {
       expect(services[name]!.depends_on?.migrate?.condition).toBe('service_completed_successfully');
     }
@@ -220,13 +220,13 @@ describe('services', () => {
     expect(services.migrate!.restart).toBe('no');
   });
 
-  test('the simulator is started when asked for, and nothing else depends on its being there', () => {
+  test('the simulator starts only on request, and no other service depends on it', () => {
     expect(services.simulator!.profiles).toEqual(['simulated']);
     expect(services.worker!.depends_on?.simulator?.required).toBe(false);
     expect(Object.entries(services).filter(([, { profiles }]) => profiles !== undefined)).toHaveLength(1);
   });
 
-  test('a service that others wait for reports its health', () => {
+  test('an awaited service reports its health', () => {
     for (const { depends_on } of Object.values(services)) {
       for (const [name, { condition }] of Object.entries(depends_on ?? {})) {
         if (condition !== 'service_healthy') continue;
@@ -237,24 +237,21 @@ describe('services', () => {
     }
   });
 
-  test('only the API is reached from the machine, and from no other', () => {
+  test('only the API is reachable, and only from the machine', () => {
     const ports = Object.entries(services).flatMap(([name, service]) =>
       (service.ports ?? []).map((port) => [name, port]),
     );
     expect(ports).toEqual([['api', '127.0.0.1:${API_PORT:-8283}:8283']]);
   });
 
-  test.each(built)(
-    '%s runs confined: no capability, nothing but its data folder written to',
-    (_, service) => {
-      expect(service).toMatchObject({ init: true, read_only: true, cap_drop: ['ALL'] });
-      expect(existsSync(join(root, service.build!.dockerfile))).toBe(true);
-      const { DATA_DIR, SIMULATOR_DATA_DIR } = environmentOf(finalStageOf(service));
-      expect(lastOf(finalStageOf(service), 'VOLUME')?.rest).toBe(DATA_DIR ?? SIMULATOR_DATA_DIR);
-    },
-  );
+  test.each(built)('%s runs confined: no capability, and only its data folder is writable', (_, service) => {
+    expect(service).toMatchObject({ init: true, read_only: true, cap_drop: ['ALL'] });
+    expect(existsSync(join(root, service.build!.dockerfile))).toBe(true);
+    const { DATA_DIR, SIMULATOR_DATA_DIR } = environmentOf(finalStageOf(service));
+    expect(lastOf(finalStageOf(service), 'VOLUME')?.rest).toBe(DATA_DIR ?? SIMULATOR_DATA_DIR);
+  });
 
-  test('folders of the machine that are mounted exist', () => {
+  test('mounted folders of the machine exist', () => {
     const mounted = Object.values(services)
       .flatMap((service) => service.volumes ?? [])
       .flatMap(

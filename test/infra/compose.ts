@@ -1,13 +1,13 @@
 import { parseDocument } from 'yaml';
 import { z } from 'zod';
 
-// The part of the Compose Specification that docker-compose.yml uses. Everything else is refused, so that a slip of
-// the pen is found here and not by an engine.
+// The part of the Compose Specification that docker-compose.yml uses. Refuses everything else, so that a typo is found here and
+// not by an engine.
 
 const duration = z.string().regex(/^(\d+(ms|s|m|h))+$/);
 const size = z.string().regex(/^\d+(b|kb?|mb?|gb?)$/);
 const words = z.array(z.string().min(1)).min(1);
-/** Null: the value of the one who starts it, if there is one. */
+/** Null: the value of the shell, if any. */
 const environment = z.record(z.string().regex(/^[A-Z][A-Z0-9_]*$/), z.string().nullable());
 
 const healthcheck = z.union([
@@ -80,20 +80,23 @@ const composeFile = z
 export type ComposeFile = z.infer<typeof composeFile>;
 export type ComposeService = z.infer<typeof service>;
 
-/** Parses and checks a Compose file, with variables as they stand. Throws with everything that is wrong. */
+/**
+ * Parses and checks a Compose file without replacing variables.
+ * Throws: with every fault.
+ */
 export function parseCompose(text: string): ComposeFile {
   const document = parseDocument(text, { merge: true, strict: true, uniqueKeys: true });
   const faults = [...document.errors, ...document.warnings];
   if (faults.length > 0) throw new Error(faults.map(({ message }) => message).join('\n'));
   const raw = document.toJS() as Record<string, unknown>;
-  // Keys that begin with x- are the writer's own: what anchors are hung on.
+  // Keys with x- are extensions, for anchors.
   const entries = Object.entries(raw).filter(([key]) => !key.startsWith('x-'));
   return composeFile.parse(Object.fromEntries(entries));
 }
 
 /**
- * Puts the values of variables into a text: `${NAME}`, `${NAME:-default}`, `${NAME:+instead of its value}`, `$$` for a
- * dollar. A variable without value and default throws: Compose would warn and go on with an empty string.
+ * Replaces variables in a text: `${NAME}`, `${NAME:-default}`, `${NAME:+instead of its value}`, `$$` for a dollar.
+ * Throws: for a variable without value and default. Compose would warn and use an empty string.
  */
 export function interpolate(text: string, variables: Readonly<Record<string, string>>): string {
   return text.replaceAll(
@@ -109,7 +112,7 @@ export function interpolate(text: string, variables: Readonly<Record<string, str
   );
 }
 
-/** The environment that a container of a service gets from the file, for one who has `variables` set. */
+/** Returns the environment of a service's container, with the shell's `variables`. */
 export function environmentOfService(
   { environment: given }: ComposeService,
   variables: Readonly<Record<string, string>>,
@@ -122,7 +125,7 @@ export function environmentOfService(
   return environment;
 }
 
-/** Milliseconds of a duration such as `1m30s`. */
+/** Converts a duration such as `1m30s`. Unit: milliseconds. */
 export function durationMs(text: string): number {
   const units: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 };
   return [...text.matchAll(/(\d+)(ms|s|m|h)/g)].reduce(

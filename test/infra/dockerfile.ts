@@ -1,21 +1,21 @@
-/** One instruction of a Dockerfile. */
+/** An instruction of a Dockerfile. */
 export interface Instruction {
   readonly line: number;
   readonly name: string;
   /** `--name=value` words right after the name. */
   readonly flags: ReadonlyMap<string, string>;
-  /** What follows, with continued lines joined by a space. */
+  /** The rest, with continued lines joined by a space. */
   readonly rest: string;
 }
 
-/** What stands between one FROM and the next. */
+/** The instructions between a FROM and the next. */
 export interface Stage {
   readonly image: string;
   readonly alias: string | null;
   readonly instructions: readonly Instruction[];
 }
 
-/** A COPY, taken apart. */
+/** A parsed COPY. */
 export interface Copy {
   /** Stage it copies from; null: the build context. */
   readonly from: string | null;
@@ -38,8 +38,9 @@ const KNOWN = new Set([
 const KNOWN_LATE = new Set(['HEALTHCHECK', 'CMD', 'ENTRYPOINT', 'LABEL', 'SHELL']);
 
 /**
- * Reads a Dockerfile strictly: an unknown or lower-case instruction, a stray continuation, or anything before the
- * first FROM but an ARG throws an error that names the line. Heredocs and parser directives are refused.
+ * Parses a Dockerfile strictly. Refuses unknown or lower-case instructions, stray continuations, heredocs, parser directives,
+ * and anything but ARG before the first FROM.
+ * Throws: with the line.
  */
 export function parseDockerfile(text: string): readonly Stage[] {
   const stages: { image: string; alias: string | null; instructions: Instruction[] }[] = [];
@@ -97,7 +98,7 @@ function toInstruction(line: number, text: string): Instruction {
   return { line, name, flags, rest };
 }
 
-/** All COPYs of a stage. */
+/** Returns the COPYs of a stage. */
 export function copiesOf(stage: Stage): readonly Copy[] {
   return stage.instructions
     .filter(({ name }) => name === 'COPY')
@@ -112,7 +113,7 @@ export function copiesOf(stage: Stage): readonly Copy[] {
     });
 }
 
-/** The environment that a stage sets. Values must be free of quotes and spaces. */
+/** Returns the environment of a stage. Values must have no quotes or spaces. */
 export function environmentOf(stage: Stage): Readonly<Record<string, string>> {
   const environment: Record<string, string> = {};
   for (const { name, line, rest } of stage.instructions) {
@@ -126,12 +127,12 @@ export function environmentOf(stage: Stage): Readonly<Record<string, string>> {
   return environment;
 }
 
-/** The last instruction of this name in a stage, or undefined: it is the one that holds. */
+/** Returns the last instruction with this name in a stage, which applies, or undefined. */
 export function lastOf(stage: Stage, name: string): Instruction | undefined {
   return stage.instructions.findLast((instruction) => instruction.name === name);
 }
 
-/** Whether a path is left out of the build context. Later patterns win; a folder's pattern holds for what is in it. */
+/** Tells whether a path is outside of the build context. Later patterns win; a folder's pattern includes its content. */
 export function isIgnored(path: string, dockerignore: string): boolean {
   let ignored = false;
   for (const raw of dockerignore.split('\n')) {

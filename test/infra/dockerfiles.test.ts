@@ -15,7 +15,7 @@ interface Image {
   readonly app: string;
   readonly stages: readonly Stage[];
   readonly final: Stage;
-  /** Paths of the repository that the final stage copies. */
+  /** Paths of the repository in the final stage. */
   readonly copied: readonly string[];
 }
 
@@ -31,7 +31,7 @@ test('there is an image for every process of the service', () => {
   expect(images.map(({ app }) => app).sort()).toEqual(['api', 'simulator', 'worker']);
 });
 
-test('a worker has the same flags wherever it is started', () => {
+test('a worker has the same flags wherever it starts', () => {
   const worker = images.find(({ app }) => app === 'worker')!;
   const main = 'apps/worker/src/main.ts';
   expect(JSON.parse(lastOf(worker.final, 'CMD')!.rest)).toEqual(['node', ...WORKER_NODE_ARGUMENTS, main]);
@@ -54,7 +54,7 @@ describe.each(images)('$file', ({ file, app, stages, final, copied }) => {
     }
   });
 
-  test('copies only what exists and reaches the builder', () => {
+  test('copies only existing paths that reach the builder', () => {
     for (const stage of stages) {
       for (const { from, sources } of copiesOf(stage)) {
         if (from !== null) {
@@ -69,7 +69,7 @@ describe.each(images)('$file', ({ file, app, stages, final, copied }) => {
     }
   });
 
-  test('installs from the manifests of the app and of every package it needs, and of no other', () => {
+  test('installs from the manifests of exactly the app and its packages', () => {
     const dependencies = stages.find(({ alias }) => alias === 'dependencies')!;
     const sources = copiesOf(dependencies).flatMap((copy) => copy.sources);
     expect(sources.slice(0, 2)).toEqual(['package.json', 'package-lock.json']);
@@ -79,7 +79,7 @@ describe.each(images)('$file', ({ file, app, stages, final, copied }) => {
     expect(install[0]).toContain(`--workspace @nightshift/${app}`);
   });
 
-  test('holds the sources of the app and of every package it needs, each in its place', () => {
+  test('holds the sources of the app and of its packages, each in its place', () => {
     const folders = copied.filter((source) => /^(apps|libs)\//.test(source));
     expect(folders.sort()).toEqual(wanted.map((folder) => `${folder}/src`));
     for (const { from, sources, target } of copiesOf(final)) {
@@ -88,7 +88,7 @@ describe.each(images)('$file', ({ file, app, stages, final, copied }) => {
     }
   });
 
-  test('no source in it imports a file that is not', () => {
+  test('has every file that its sources import', () => {
     const outside = filesOf(copied).flatMap((path) =>
       relativeImportsOf(path).filter(
         (target) => !copied.some((source) => target === source || target.startsWith(`${source}/`)),
@@ -108,7 +108,7 @@ describe.each(images)('$file', ({ file, app, stages, final, copied }) => {
     expect(lastOf(final, 'STOPSIGNAL')?.rest).toBe('SIGTERM');
   });
 
-  test('runs as an unprivileged user, from after the last thing that is done as root', () => {
+  test('runs as an unprivileged user after its last step as root', () => {
     expect(lastOf(final, 'USER')?.rest).toBe('node');
     const names = final.instructions.map(({ name }) => name);
     expect(names.slice(names.indexOf('USER'))).not.toContain('RUN');
@@ -130,7 +130,7 @@ describe.each(images)('$file', ({ file, app, stages, final, copied }) => {
     expect(lines.filter((line) => /^(COPY|ADD)\b.*(\s\.\s|\.env|\.npmrc)/.test(line))).toEqual([]);
   });
 
-  test('a builder finds nothing to object to', (context) => {
+  test("passes a builder's checks", (context) => {
     if (!engineAnswers()) context.skip('no Docker engine answers here');
     const { status, stdout, stderr } = spawnSync('docker', ['build', '--check', '-f', file, '.'], {
       cwd: root,
@@ -140,7 +140,7 @@ describe.each(images)('$file', ({ file, app, stages, final, copied }) => {
   });
 });
 
-test('the image that migrates holds the migrate step', () => {
+test('the migrate image holds the migrate step', () => {
   expect(images.find(({ app }) => app === 'api')!.copied).toContain('scripts/migrate.ts');
 });
 
@@ -155,21 +155,21 @@ test.each([
   expect(isIgnored(path, dockerignore)).toBe(true);
 });
 
-describe('the reader of Dockerfiles refuses', () => {
+describe('the Dockerfile parser refuses', () => {
   test.each([
     ['an unknown instruction', 'FROM a:1\nCOPPY a b'],
     ['lower case', 'FROM a:1\nrun true'],
     ['an instruction before FROM', 'RUN true\nFROM a:1'],
     ['no FROM', '# nothing'],
-    ['a line that goes on into nothing', 'FROM a:1\nRUN true \\'],
+    ['a line that continues into nothing', 'FROM a:1\nRUN true \\'],
     ['a gap in an instruction', 'FROM a:1\nRUN true \\\n\n  && false'],
-    ['an instruction of nothing', 'FROM a:1\nUSER'],
+    ['an instruction without arguments', 'FROM a:1\nUSER'],
   ])('%s', (_, text) => {
     expect(() => parseDockerfile(text)).toThrow();
   });
 });
 
-/** Every source file at or below these paths. */
+/** Returns every source file in these paths. */
 function filesOf(paths: readonly string[]): readonly string[] {
   return paths.flatMap((path) =>
     statSync(join(root, path)).isDirectory()
@@ -178,7 +178,7 @@ function filesOf(paths: readonly string[]): readonly string[] {
   );
 }
 
-/** The files of the repository that a source names relatively: imports, and places of threads and child processes. */
+/** Returns the repository files that a source names relatively: imports, and entries of threads and child processes. */
 function relativeImportsOf(path: string): readonly string[] {
   const text = readFileSync(join(root, path), 'utf8');
   const named = [

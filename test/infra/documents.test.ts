@@ -26,11 +26,11 @@ const variables = new Set([
   ...globSync(['apps/*/src/config.ts', 'scripts/*.ts', 'scripts/stack/*.ts', 'test/*.ts'], {
     cwd: root,
   }).flatMap((path) => [...variablesReadBy(path)]),
-  // Of the file and not of a program: see docker-compose.yml.
+  // Variables of the file, not of a program: see docker-compose.yml.
   ...[...read('docker-compose.yml').matchAll(/\$\{?([A-Z][A-Z0-9_]+)/g)].map(([, name]) => name),
 ]);
 
-/** Names that are others' to give: PostgreSQL's programs and settings, what the provider answers, and what only Letta has. */
+/** Names defined by others: PostgreSQL's programs and settings, the provider's answers, and Letta's own names. */
 const WORDS_OF_OTHERS: ReadonlySet<string> = new Set([
   'pg_dump',
   'pg_restore',
@@ -45,7 +45,7 @@ const WORDS_OF_OTHERS: ReadonlySet<string> = new Set([
   'trace_ids',
 ]);
 
-/** A document without its fenced blocks, and those. */
+/** Splits a document into its prose and its fenced blocks. */
 function split(text: string): { readonly prose: string; readonly blocks: readonly string[] } {
   const blocks = [...text.matchAll(/^```.*\n([\s\S]*?)^```$/gm)].map(([, body = '']) => body);
   return { prose: text.replaceAll(/^```.*\n[\s\S]*?^```$/gm, ''), blocks };
@@ -55,7 +55,7 @@ function codeSpansOf(prose: string): readonly string[] {
   return [...prose.matchAll(/`([^`\n]+)`/g)].map(([, span = '']) => span);
 }
 
-/** Headings as their anchors on the page. */
+/** Returns the anchors of the headings. */
 function anchorsOf(text: string): readonly string[] {
   return [...split(text).prose.matchAll(/^#+ (.+)$/gm)].map(([, heading = '']) =>
     heading
@@ -68,7 +68,7 @@ function anchorsOf(text: string): readonly string[] {
 describe.each(documents)('%s', (document) => {
   const { prose, blocks } = split(read(document));
 
-  test('every link leads somewhere', () => {
+  test('every link has a target', () => {
     const dead = [...prose.matchAll(/\]\(([^)]+)\)/g)]
       .map(([, target = '']) => target)
       .filter((target) => !/^https?:/.test(target))
@@ -81,7 +81,7 @@ describe.each(documents)('%s', (document) => {
     expect(dead).toEqual([]);
   });
 
-  test('every path it names exists', () => {
+  test('every named path exists', () => {
     const named = [...codeSpansOf(prose), ...blocks.flatMap((block) => block.split(/[\s'"]+/))].filter(
       (word) =>
         /^(apps|libs|scripts|infra|docs|samples|test|proof|bench)\/[\w./-]+$|^[\w.-]+\.(ya?ml|cjs|mjs)$/.test(
@@ -91,12 +91,12 @@ describe.each(documents)('%s', (document) => {
     expect(named.filter((path) => !existsSync(join(root, path)))).toEqual([]);
   });
 
-  test('every function, type and constant it names is in the sources', () => {
+  test('every named function, type and constant is in the sources', () => {
     const named = codeSpansOf(prose).filter((span) => /^_?[a-z]+[A-Z]\w*$|^[A-Z][a-z]+[A-Z]\w*$/.test(span));
     expect(named.filter((name) => !words.has(name))).toEqual([]);
   });
 
-  test('every function that it places in a file is in that file', () => {
+  test('every function named with a file is in that file', () => {
     const placed = [...prose.matchAll(/`([a-z]+[A-Z]\w*)`(?: in |,\s| \()`((?:apps|libs)\/[\w/.-]+\.ts)`/g)];
     const missing = placed.filter(
       ([, name = '', path = '']) => !new RegExp(`\\b(?:function\\*?|const) ${name}\\b`).test(read(path)),
@@ -104,15 +104,15 @@ describe.each(documents)('%s', (document) => {
     expect(missing.map(([text]) => text)).toEqual([]);
   });
 
-  test('every table, column and snake_case word it names is in the sources', () => {
+  test('every named table, column and snake_case word is in the sources', () => {
     const named = codeSpansOf(prose).filter((span) => /^[a-z]+(_[a-z0-9]+)+$/.test(span));
-    // Names of most metrics are put together.
+    // The names of most metrics are concatenated.
     const known = (name: string): boolean =>
       [name, name.replace(/^nightshift_/, '')].some((word) => words.has(word)) || WORDS_OF_OTHERS.has(name);
     expect(named.filter((name) => !known(name))).toEqual([]);
   });
 
-  test('every environment variable it names is read by something', () => {
+  test('every named environment variable is read', () => {
     const named = [
       ...codeSpansOf(prose),
       ...blocks.flatMap((block) => block.match(/\b[A-Z]+_[A-Z_]+(?==)/g) ?? []),
@@ -122,7 +122,7 @@ describe.each(documents)('%s', (document) => {
     expect(named.filter((name) => !variables.has(name))).toEqual([]);
   });
 
-  test('its npm commands exist', () => {
+  test('every named npm command exists', () => {
     const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> };
     const named = [...read(document).matchAll(/npm (?:run ([\w-]+)|(start|test)\b)/g)].map(
       ([, run, own]) => run ?? own!,
@@ -141,7 +141,7 @@ test('no document hides its subject behind a pronoun', () => {
   expect(found).toEqual([]);
 });
 
-test('the list of decisions has them all, by their titles', () => {
+test('the list of decisions is complete, with their titles', () => {
   const index = read('docs/adr/README.md');
   for (const path of documents.filter((name) => /adr\/\d{4}-/.test(name))) {
     const [, number, title] = /^# (\d{4})\. (.+)$/m.exec(read(path)) ?? [];
@@ -151,14 +151,14 @@ test('the list of decisions has them all, by their titles', () => {
   }
 });
 
-test('a decision states the present: none tells which it replaces', () => {
+test('a decision states the present and names no predecessor', () => {
   const historical = documents.filter(
     (path) => path.startsWith('docs/adr/') && /\breplaces\b|\btakes the place of\b/i.test(read(path)),
   );
   expect(historical).toEqual([]);
 });
 
-test('every decision that code refers to has its page', () => {
+test('every decision named in code has a page', () => {
   const pages = new Set(documents.map((path) => /adr\/(\d{4})-/.exec(path)?.[1]));
   const references = sources.flatMap((path) =>
     [...readFileSync(join(root, path), 'utf8').matchAll(/\bADR (\d{4})\b/g)].map(([, number]) => number),
@@ -172,7 +172,7 @@ function fallbackOf(program: string, name: string): string | undefined {
   return variables.find((variable) => variable.name === name)?.fallback.replaceAll('`', '');
 }
 
-test('the documents state the real defaults', () => {
+test('the documents have the real defaults', () => {
   const maxSteps = /MAX_STEPS_DEFAULT = (\d+)/.exec(read('libs/intake/src/request.ts'))![1];
   expect(read('README.md')).toContain(`\`max_steps\` (default ${maxSteps})`);
   expect(read('docs/batches.md')).toContain(`| \`${CONFLICT_POLICY_DEFAULT}\` (the default) |`);
@@ -182,7 +182,7 @@ test('the documents state the real defaults', () => {
   );
 });
 
-test('how many connections a worker holds is told with the one for audits', () => {
+test("the stated connections of a worker include the audit's", () => {
   const pool = Number(fallbackOf('Worker', 'DATABASE_POOL_MAX'));
   expect(read('docker-compose.yml')).toContain(`Each worker holds up to ${pool + 1} connections`);
   expect(read('docs/OPERATING.md')).toContain(`${pool + 1} for each worker`);

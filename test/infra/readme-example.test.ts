@@ -10,7 +10,7 @@ import { read, root } from './repository.ts';
 
 const programs = ['bash', 'curl'];
 
-/** The commands that take long or need Docker, each with its own test. */
+/** Commands that take long or need Docker, each with its own test. */
 const TESTED_ELSEWHERE: readonly (readonly [command: RegExp, testFile: string])[] = [
   [/^npm run demo$/, 'test/infra/readme-example.test.ts'],
   [/^(WORKERS=8 )?npm start$/, 'test/stack/start.test.ts'],
@@ -37,7 +37,7 @@ test('every command of the README is run by a test', () => {
   expect(TESTED_ELSEWHERE.filter(([, file]) => !existsSync(join(root, file)))).toEqual([]);
 });
 
-test('the session of the README does what it says', async (context) => {
+test("the README's session works as documented", async (context) => {
   const missing = programs.filter((program) => spawnSync(program, ['--version']).status !== 0);
   if (missing.length > 0) context.skip(`there is no ${missing.join(' and no ')} here`);
 
@@ -60,7 +60,7 @@ test('the session of the README does what it says', async (context) => {
   });
   onTestFinished(() => stack.stop());
 
-  // The address and the key of the service differ from those of a reader.
+  // The address and key differ from a reader's.
   const script = session.replace(/^URL=\S+ KEY=\S+ \S+$/m, `URL=${stack.apiUrl} KEY=${stack.apiKey}`);
   const { output, errors, code } = await run(['bash', '-c', script]);
   expect({ errors, code }).toEqual({ errors: '', code: 0 });
@@ -77,7 +77,7 @@ test('the session of the README does what it says', async (context) => {
   expect(output).toContain("'second: assistant'");
 });
 
-test('a small demo ends well and prints the lines that the README shows', async () => {
+test("a small demo passes and prints the README's lines", async () => {
   const database = await openTestDatabase(inject('postgresUrl'));
   onTestFinished(() => database.close());
   const dataDir = mkdtempSync(join(tmpdir(), 'nightshift-readme-'));

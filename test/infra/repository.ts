@@ -4,20 +4,20 @@ import { dirname, join } from 'node:path';
 /** The repository's folder. */
 export const root = dirname(dirname(import.meta.dirname));
 
-/** The text of a file of the repository. */
+/** Reads a file of the repository. */
 export function read(path: string): string {
   return readFileSync(join(root, path), 'utf8');
 }
 
-/** A package of the repository: its folder and the folders of all packages of the repository that it needs to run. */
+/** A package of the repository: its folder, and the folders of all repository packages that it needs to run. */
 export interface Workspace {
   readonly name: string;
   readonly folder: string;
-  /** Direct and indirect, itself not among them. */
+  /** Direct and indirect dependencies, without itself. */
   readonly needs: ReadonlySet<string>;
 }
 
-/** Every package below apps/ and libs/, by name. */
+/** Reads the packages below apps/ and libs/, by name. */
 export function readWorkspaces(): ReadonlyMap<string, Workspace> {
   const found = new Map<string, { readonly folder: string; readonly dependencies: readonly string[] }>();
   for (const group of ['apps', 'libs']) {
@@ -45,7 +45,7 @@ export function readWorkspaces(): ReadonlyMap<string, Workspace> {
   );
 }
 
-/** The environment variables that a source file reads: keys of its schema, and `process.env.NAME`. */
+/** Returns the environment variables that a source file reads: keys of its schema, and `process.env.NAME`. */
 export function variablesReadBy(path: string): ReadonlySet<string> {
   const text = read(path);
   const keys = [...text.matchAll(/^\s+([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*): /gm)];

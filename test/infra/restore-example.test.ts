@@ -12,7 +12,7 @@ import { read } from './repository.ts';
 
 const programs = ['bash', 'curl', 'psql', 'sort', 'comm'];
 
-/** What the provider lists, newest first; the database knows one of them. */
+/** The provider's list, newest first; the database knows one entry. */
 const LISTED = [
   { id: 'msgbatch_next_day', created_at: '2026-01-02T09:00:00Z' },
   { id: 'msgbatch_known', created_at: '2026-01-01T04:20:00Z' },
@@ -21,7 +21,7 @@ const LISTED = [
   { id: 'msgbatch_before', created_at: '2026-01-01T03:50:00Z' },
 ];
 
-/** Carries out step 2 of a restore as docs/OPERATING.md has it, on a machine in New York. */
+/** Runs step 2 of a restore in docs/OPERATING.md on a machine in New York. */
 async function cancelUnknown(
   context: TestContext,
   backupTime: string,
@@ -50,7 +50,7 @@ async function cancelUnknown(
 
   const [, example = ''] = /^ {3}```sh\n([\s\S]*?)^ {3}```$/m.exec(read('docs/OPERATING.md')) ?? [];
   expect(example).toMatch(/^ {3}API=\S+ T=\S+\n/);
-  // All that differs from a reader's shell: where the provider is, and the time.
+  // The only differences from a reader's shell: the provider's address and the time.
   const { port } = provider.address() as AddressInfo;
   const api = `http://127.0.0.1:${port}/v1/messages/batches`;
   const script = example.replace(/^ *API=.*$/m, `API=${api} T='${backupTime}'`);
@@ -67,7 +67,7 @@ async function cancelUnknown(
   return { cancelled: cancelled.toSorted(), errors: stderr };
 }
 
-/** Without what a psql before 17 refuses to read. */
+/** Removes the parameters that psql before 17 refuses. */
 function forPsql(databaseUrl: string): string {
   const url = new URL(databaseUrl);
   url.searchParams.delete('sslnegotiation');
@@ -75,7 +75,7 @@ function forPsql(databaseUrl: string): string {
 }
 
 test.for(['2026-01-01T04:00:00Z', '2026-01-01T04:00:00', '2026-01-01 04:00', '2025-12-31T23:00:00-05:00'])(
-  'the restore in docs/OPERATING.md cancels what was sent since %s and the database does not know',
+  'the restore in docs/OPERATING.md cancels unknown batches sent since %s',
   async (backupTime, context) => {
     expect(await cancelUnknown(context, backupTime)).toEqual({
       cancelled: ['msgbatch_after', 'msgbatch_by_another_clock', 'msgbatch_next_day'],
@@ -85,7 +85,7 @@ test.for(['2026-01-01T04:00:00Z', '2026-01-01T04:00:00', '2026-01-01 04:00', '20
 );
 
 test.for(['', 'this morning', '2026-01-01T25:00:00Z'])(
-  'the restore in docs/OPERATING.md says that %j is not a time, and cancels nothing',
+  'the restore in docs/OPERATING.md refuses %j as a time and cancels nothing',
   async (backupTime, context) => {
     const { cancelled, errors } = await cancelUnknown(context, backupTime);
     expect(cancelled).toEqual([]);

@@ -16,7 +16,7 @@ import { copyTree } from '../../proof/mutation/tree.ts';
 
 const root = join(import.meta.dirname, '../..');
 
-test.each(FOLDERS)('%s and the tests of its mutants exist', (folder) => {
+test.each(FOLDERS)('%s and its tests exist', (folder) => {
   expect(existsSync(join(root, folder))).toBe(true);
   expect(existsSync(join(root, testsOf(folder) ?? 'none'))).toBe(true);
   expect(testsOf(`${folder}/some.ts:10-20`)).toBe(testsOf(folder));

@@ -14,7 +14,7 @@ beforeAll(async () => {
 });
 afterAll(() => database.close());
 
-// `npm run sabotage` runs all of them; these are caught within a seed or two.
+// `npm run sabotage` runs every mutant; these are caught within a seed or two.
 const QUICK = [
   'blind resubmit',
   'by our own clock',
@@ -27,14 +27,14 @@ const QUICK = [
   'one pass is enough',
   'answers for errors',
   'every refusal is for good',
-  'nobody is told',
+  'no callbacks',
   'no state guard',
   'two holders',
   'cancel, then send',
   'counted twice',
 ];
 
-/** Ten nights and a control, on a machine that is slow or busy. */
+/** Ten nights and a control, on a slow or busy machine. */
 const CAMPAIGN_TIMEOUT_MS = 120_000;
 
 test.each(MUTANTS.filter(({ name }) => QUICK.includes(name)))(

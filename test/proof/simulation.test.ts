@@ -67,7 +67,7 @@ test('lost submissions of one size each find their own batch', async () => {
 
 test('a machine that slept between write-ahead and send does not send', async () => {
   const asleepMs = 200_000;
-  // Nights in which more than one body is sent; in that of seed 2 all batches are cancelled before.
+  // Nights with more than one request body; in seed 2's night all batches are cancelled before.
   for (const seed of [1, 3, 4, 5]) {
     let hits = 0;
     const violations = await violationsOf({

@@ -9,7 +9,7 @@ import { memoryLabels, readExpected, readSamples } from '../../scripts/samples/s
 
 type Memory = Record<string, string>;
 
-/** One run of an agent: its memory afterwards, and the names of its calls, step by step. */
+/** A run of an agent: its memory afterwards, and the names of its calls by step. */
 interface Run {
   readonly memory: Memory;
   readonly messages: Message[];
@@ -107,7 +107,7 @@ test('every agent compares versions, then writes every block that changes at onc
   ]);
 });
 
-test('every written line stands in the notes', () => {
+test('every written line is in the notes', () => {
   for (const sample of samples) {
     const said = sample.notes.map((note) => note.text.replaceAll('\t', ' ')).join('\n');
     const { breaking_changes = '', security = '' } = nights.get(sample.custom_id)?.memory ?? {};

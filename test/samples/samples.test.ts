@@ -20,7 +20,7 @@ describe('the shipped samples', () => {
     expect(readFileSync(sampleFiles.agents).byteLength).toBeLessThanOrEqual(900_000);
   });
 
-  test('have ids that are unique and fit a provider', () => {
+  test('have unique ids that fit a provider', () => {
     expect(new Set(samples.map((sample) => sample.custom_id)).size).toBe(samples.length);
     for (const { custom_id } of samples) expect(custom_id).toMatch(/^[a-z0-9_-]{1,64}$/);
   });
@@ -41,7 +41,7 @@ describe('the shipped samples', () => {
     }
   });
 
-  test('can be stored and do not break the markup of the prompt', () => {
+  test("can be stored and keep the prompt's markup intact", () => {
     for (const sample of samples) {
       const prompt = buildPrompt(sample);
       expect(prompt.isWellFormed()).toBe(true);
@@ -52,7 +52,7 @@ describe('the shipped samples', () => {
 });
 
 describe('the expected facts', () => {
-  test('stand in the notes of the release they name, word for word', () => {
+  test('are verbatim in the notes of their release', () => {
     for (const [i, { custom_id, versions, latest, facts }] of expected.entries()) {
       const notes = samples[i]?.notes ?? [];
       expect(custom_id).toBe(samples[i]?.custom_id);
@@ -84,7 +84,7 @@ describe('the NOTICE', () => {
     }
   });
 
-  test('holds every licence text that a row refers to', () => {
+  test('holds every licence text that its rows name', () => {
     const numbers = new Set(
       [...notice.matchAll(/\| ([\w.-]+), text (\d+) \|/g)].map((row) => `Text ${row[2]}: ${row[1]} `),
     );

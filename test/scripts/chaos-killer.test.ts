@@ -7,7 +7,7 @@ import { startKiller, type Killer } from '../../scripts/chaos/killer.ts';
 import { startProcess, type StackProcess } from '../../scripts/stack/processes.ts';
 import type { Stack } from '../../scripts/stack/stack.ts';
 
-// Dice of the killer, by what they make it do; it draws the place of its victim first.
+// Random values of the killer, by effect; it draws its victim first.
 const CUT = 0.05;
 const FREEZE = 0.2;
 const KILL = 0.9;
@@ -19,7 +19,7 @@ let workers: StackProcess[];
 beforeEach(() => {
   dir = mkdtempSync(join(tmpdir(), 'nightshift-killer-'));
   const file = join(dir, 'worker.mjs');
-  // Ends with its parent, as workers do, and by itself when it is told to.
+  // Ends with its parent, as workers do, and on its own when told to.
   writeFileSync(
     file,
     `process.stdin.on('end', () => process.exit()).resume();
@@ -41,7 +41,7 @@ async function addWorker(name: string): Promise<StackProcess> {
   return worker;
 }
 
-/** A killer of two workers that strikes the first of them as `dice` says, and from then on cuts connections alone. */
+/** Starts a killer of two workers that first strikes as `dice` says, and later only cuts connections. */
 async function startWith(
   dice: readonly number[],
   { add = addWorker, told = new AbortController().signal } = {},

@@ -29,7 +29,7 @@ const commands = [
   'start',
 ];
 
-test.each(commands)('%s says what it does', (script) => {
+test.each(commands)('%s prints its purpose', (script) => {
   const { status, stdout, stderr } = run(script, '--help');
   expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
   expect(stdout).toMatch(new RegExp(`^npm (run )?${script}( -- \\[flags\\])?\n.+\\.\nTakes .+\\.\n`));
@@ -39,7 +39,7 @@ test.each([
   ['', undefined],
   ['.data', '.data'],
   [undefined, undefined],
-])('of a variable that is %j the scripts read %j', (value, read) => {
+])('a variable that is %j is read as %j', (value, read) => {
   onTestFinished(() => void vi.unstubAllEnvs());
   vi.stubEnv('DATA_DIR', value);
   expect(given('DATA_DIR')).toBe(read);

@@ -82,7 +82,7 @@ test('the report of a crash counts steps in the database, and result lines since
   const database = await openTestDatabase(inject('postgresUrl'));
   onTestFinished(() => database.close());
   const { pool } = database;
-  // Of an earlier demo in the same data directory.
+  // From an earlier demo in the same data directory.
   await pool.query(
     `insert into provider_batch (id, project_id, credential, state, nonce, request_count, next_due_at, lines_refused)
      values (gen_random_uuid(), $1, 'default', 'building', 'abcdef', 9, app_now(), 7)`,

@@ -17,11 +17,11 @@ import { expect, onTestFinished, test, vi } from 'vitest';
 
 const root = join(import.meta.dirname, '../..');
 
-/** A repository of the script alone, whose tools write their names down and then last, but for those in `quick`. */
+/** A repository with only the script, whose tools record their names and then wait, except for `quick` tools. */
 function makeRepository(quick: readonly string[] = []): {
   readonly script: string;
   readonly begun: () => string;
-  /** Has a tool that is quick fail from now on. */
+  /** Makes a quick tool fail from now on. */
   readonly fail: (tool: string) => void;
 } {
   const directory = mkdtempSync(join(tmpdir(), 'nightshift-test-'));
@@ -87,6 +87,6 @@ test('failed checks are all counted, and the tests run after them', async () => 
     'FAILED formatting',
     'FAILED lint of scripts, tests and the bench',
   ]);
-  // The stand-in for vitest counts nothing, which is a failure of its own.
+  // The fake vitest counts nothing, which is a failure of its own.
   expect(said.trim().split('\n').at(-1)).toBe('0 passed, 3 failed, 0 skipped');
 });

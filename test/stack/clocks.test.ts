@@ -9,7 +9,7 @@ test('workers with clocks ten minutes ahead and behind violate nothing', async (
   const house = await openStackHouse({
     simulatorLatency: 'uniform:50-200',
     databaseUrl: database.url,
-    // Far less than the clocks are apart, and more than a busy machine keeps a worker waiting.
+    // Far less than the difference of the clocks, and more than a busy machine delays a worker.
     workerEnv: { LEASE_MS: '30000', QUARANTINE_MS: '30000' },
     workerNodeArguments: ['--import', join(import.meta.dirname, '../fixtures/shifted-clock.mjs')],
   });
@@ -18,7 +18,7 @@ test('workers with clocks ten minutes ahead and behind violate nothing', async (
     const batch = await house.untilStatus(batchId, 'completed', 'failed');
     expect(batch).toMatchObject({ status: 'completed', counts: { completed: 30 }, usage: { steps: 90 } });
     await house.expectPaidOnce();
-    // Neither took the other's work, and what they wrote bears the database's time.
+    // Neither took over the other's work, and their rows have the database's time.
     const [row] = (
       await database.pool.query<{ taken: number; strange: number }>(
         `select (select sum(takeovers)::int from provider_batch) as taken,

@@ -34,7 +34,7 @@ test('the embedded server allows as many connections as the workers may take', a
   }
 });
 
-test('a server of the own that allows fewer is refused before anything is written, with what to set', async () => {
+test('an external server with fewer connections is refused before any write, with the settings to change', async () => {
   const postgres = await startEmbeddedPostgres({
     dataDir: join(dir, 'theirs'),
     durable: false,

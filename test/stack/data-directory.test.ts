@@ -11,7 +11,7 @@ import {
 
 let dir: string;
 
-/** What a machine has there that began with an old Node and has run everything. */
+/** Files of a machine that started with an old Node and ran everything. */
 const FOREIGN = ['node', 'install.lock', 'bench', 'notes.txt'];
 const OWN = ['pg', 'logs', 'simulator', 'demo', 'worker-1', 'worker-12', 'api-key'];
 
@@ -26,12 +26,12 @@ afterEach(() => {
   rmSync(dir, { recursive: true, force: true });
 });
 
-test('what earlier starts have left is removed; the fetched Node and what others keep there stay', () => {
+test('files of earlier starts are removed; the fetched Node and files of others stay', () => {
   emptyDataDirectory(dir);
   expect(readdirSync(dir).sort()).toEqual([...FOREIGN].sort());
 });
 
-test('the data of a running service is left alone, all of it, and its process is named', () => {
+test('the data of a running service stays complete, and its process is named', () => {
   const release = holdDirectory(join(dir, 'pg'));
   expect(() => emptyDataDirectory(dir)).toThrow(DirectoryInUseError);
   expect(() => emptyDataDirectory(dir)).toThrow(new RegExp(`in use by process ${process.pid}`));
@@ -39,11 +39,11 @@ test('the data of a running service is left alone, all of it, and its process is
   release();
 });
 
-test('a directory that is not there yet is empty already', () => {
+test('a missing directory counts as empty', () => {
   expect(() => emptyDataDirectory(join(dir, 'none'))).not.toThrow();
 });
 
-test('a directory without a sign of a start is not ours to empty, whatever names it holds', () => {
+test('a directory without a sign of a start is not emptied, whatever names it holds', () => {
   refuseOthersDirectory(dir);
   rmSync(join(dir, 'api-key'));
   expect(() => refuseOthersDirectory(dir)).toThrow(
@@ -59,14 +59,14 @@ test('a directory without a sign of a start is not ours to empty, whatever names
   }
 });
 
-test('nothing stands in the way where there is nothing to remove', () => {
+test('without files to remove, nothing is refused', () => {
   for (const name of OWN) rmSync(join(dir, name), { recursive: true });
   expect(() => refuseOthersDirectory(dir)).not.toThrow();
   expect(() => refuseOthersDirectory(join(dir, 'none'))).not.toThrow();
 });
 
 test.each(['notes.txt', 'notes.txt/below'])(
-  'a directory that cannot be one (%s) is refused by the name of its variable',
+  'an unusable directory (%s) is refused by the name of its variable',
   (name) => {
     expect(() => makeInDataDirectory(join(dir, name))).toThrow(
       /^DATA_DIR cannot be used: .*notes\.txt.*\. Set it to a directory that this user may write to\.$/,

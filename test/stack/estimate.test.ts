@@ -6,7 +6,7 @@ import { submitProviderBatch } from '../../apps/worker/src/flows/submit-provider
 import { call, openHouse, type House } from '../../apps/worker/test/flows/house.ts';
 
 const KEY = 'ns_key_of_the_estimate_test';
-/** What a body holds beside its requests and the commas between them. */
+/** Bytes of a body besides its requests and the commas between them. */
 const BODY_FRAME_BYTES = '{"requests":[]}'.length;
 
 let house: House;
@@ -46,7 +46,7 @@ async function createAgent(name: string, rest: object = {}): Promise<string> {
   return body.id;
 }
 
-/** Every row of every table that a submission could leave behind. */
+/** Counts every row that a submission could write. */
 async function rowCounts(): Promise<unknown> {
   const tables = [
     'batch',
@@ -66,8 +66,8 @@ async function rowCounts(): Promise<unknown> {
 }
 
 describe('the estimate of a batch', () => {
-  test('measures the first requests to the byte, spends nothing and stores nothing', async () => {
-    // The prompts of agents with a search count what is beside them, which is not foreseen to the byte.
+  test('measures the first requests to the byte, and spends and stores nothing', async () => {
+    // Prompts of agents with a search include counts that are not predicted to the byte.
     const tools = { include_base_tools: false, tools: ['memory_insert', 'memory_replace'] };
     const [ada, bob] = [await createAgent('Ada', tools), await createAgent('Bob', tools)];
     // Bob has a history, which his next request shows.
@@ -113,7 +113,7 @@ describe('the estimate of a batch', () => {
     expect(await house.rows(`select 1 from run where stop_reason <> 'end_turn'`)).toEqual([]);
   });
 
-  test('what it says at worst is never exceeded, what it says at least is, and the caps are judged', async () => {
+  test('its worst case is never exceeded, its low case is, and the caps are judged', async () => {
     const agents = await Promise.all(['a', 'b', 'c'].map((name) => createAgent(name)));
     const lines = [call('core_memory_append', { label: 'human', content: 'more' }), 'and that is all'];
     const body = {
@@ -136,12 +136,12 @@ describe('the estimate of a batch', () => {
     expect(row?.usd).toBeGreaterThan(0);
     expect(Number(estimate.cost_usd.low)).toBeLessThanOrEqual(Number(estimate.cost_usd.expected));
     expect(await auditInvariants(house.database.db)).toEqual([]);
-    // The next estimate goes by what these runs took: two steps each.
+    // The next estimate is based on these runs: two steps each.
     const { body: again } = await post('/v1/batches/estimate', body);
     expect(again.requests).toMatchObject({ low: 3, expected: 6, worst: 2 * 9 });
   });
 
-  test('of a batch that fits holds: a narrow window, pictures and answers of nothing neither pause nor end it', async () => {
+  test('for a batch that fits is kept: a narrow window, pictures and empty answers neither pause nor end it', async () => {
     const bare = { include_base_tools: false, model_settings: { max_output_tokens: 50 } };
     const [narrow, other] = [
       await createAgent('narrow', { ...bare, context_window_limit: 10_000 }),
@@ -153,7 +153,7 @@ describe('the estimate of a batch', () => {
     ];
     const sent = { type: 'base64', media_type: 'image/png', data: 'aGFs'.repeat(50_000) };
     const linked = { type: 'url', url: 'https://example.com/a.png' };
-    // A history with pictures, too.
+    // A history with pictures too.
     await post('/v1/batches', {
       requests: [sent, linked].map((source) => ({ agent_id: other, input: picture(source) })),
     });
@@ -178,7 +178,7 @@ describe('the estimate of a batch', () => {
     }
   });
 
-  test('refuses what a submission would be refused for', async () => {
+  test('is refused like the submission', async () => {
     const agent_id = await createAgent('d');
     const unknown = 'agent-01890000-0000-7000-8000-000000000000';
     const answers = await Promise.all([

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { startStack } from '../../scripts/stack/stack.ts';
 import { workOnStack } from '../../scripts/stack/signals.ts';
 
-// Starts a stack in the directory that is named, freezes its worker, and fails once the stack is gone, as any work on it does.
+// Starts a stack in the given directory, freezes its worker, and fails once the stack is gone, like any work on it.
 await workOnStack(
   () =>
     startStack({

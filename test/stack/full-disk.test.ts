@@ -26,13 +26,13 @@ afterEach(async () => {
 interface Logging {
   readonly child: ChildProcess;
   readonly url: string;
-  /** What `/livez` answers. */
+  /** Returns the answer of `/livez`. */
   livez(): Promise<unknown>;
 }
 
 /**
- * Starts an API or a worker whose standard output is `logFile`, and waits until it answers. `blocksMax` is the size at which
- * that file is full, in blocks of 512 bytes.
+ * Starts an API or a worker with standard output in `logFile`, and waits for its answer. `blocksMax`: size at which the file is
+ * full, in blocks of 512 bytes.
  */
 async function start(app: 'api' | 'worker', logFile: string, blocksMax?: number): Promise<Logging> {
   const port = await findFreePort();
@@ -63,7 +63,7 @@ async function start(app: 'api' | 'worker', logFile: string, blocksMax?: number)
 }
 
 test.for(['api', 'worker'] as const)(
-  'on a full disk the %s works on, says on /livez that its log fails, and ends cleanly',
+  'on a full disk the %s keeps working, reports its failing log on /livez, and ends cleanly',
   async (app, { skip }) => {
     if (!existsSync('/dev/full')) skip('no /dev/full');
     const { child, url, livez } = await start(app, '/dev/full');
@@ -81,13 +81,11 @@ test.for(['api', 'worker'] as const)(
   },
 );
 
-test('a log that is full drops lines and counts them, and goes on by itself when there is room again', async ({
-  skip,
-}) => {
+test('a full log drops and counts lines, and resumes when there is room again', async ({ skip }) => {
   if (spawnSync('prlimit', ['--version']).status !== 0) skip('no prlimit on PATH');
   const log = join(dir, 'api.log');
   const { child, url, livez } = await start('api', log, 64);
-  // Each request makes a line of its path.
+  // Each request logs its path.
   const path = `/${'x'.repeat(100_000)}`;
   for (let request = 0; request < 15; request++) await (await fetch(url + path)).arrayBuffer();
   expect(await livez()).toEqual({

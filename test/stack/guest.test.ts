@@ -16,7 +16,7 @@ beforeEach(async () => {
 });
 afterEach(() => database.close());
 
-/** Agents, and batches, that there are, and who answers. */
+/** Counts agents and batches, and reads the credential's kind. */
 async function content(): Promise<unknown> {
   const { rows } = await database.pool.query(
     `select (select count(*)::int from agent) as agents, (select count(*)::int from batch) as batches,
@@ -25,7 +25,7 @@ async function content(): Promise<unknown> {
   return rows;
 }
 
-test('the demo refuses a database that holds agents of others, and says so', async () => {
+test('the demo refuses a database with agents of others', async () => {
   await storeTwo('customers');
   const before = await content();
   const dir = mkdtempSync(join(tmpdir(), 'nightshift-guest-'));
@@ -51,7 +51,7 @@ test('the demo refuses a database that holds agents of others, and says so', asy
   expect(await content()).toEqual(before);
 });
 
-test('a database with agents of its own alone is taken, and so is one without tables', async () => {
+test("a database with the demo's agents only, or without tables, is accepted", async () => {
   await storeTwo('demo');
   await refuseOthers(database.pool);
   await database.pool.query('drop schema public cascade; create schema public');
@@ -59,7 +59,7 @@ test('a database with agents of its own alone is taken, and so is one without ta
 });
 
 test.each(['nightshift-worker worker-1', 'nightshift-api'])(
-  'a database in which %s is at work is refused, also where it holds no agents yet',
+  'a database with an active %s is refused, even without agents',
   async (applicationName) => {
     await refuseOthers(database.pool);
     const other = createPool({ url: database.url, max: 1, applicationName });

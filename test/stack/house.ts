@@ -7,19 +7,19 @@ import type { LedgerSnapshot } from '../../apps/simulator/src/index.ts';
 import { createClient, type Client } from '../../scripts/demo/client.ts';
 import { startStack, type Stack, type StackOptions } from '../../scripts/stack/stack.ts';
 
-/** A running service of real processes, in a directory of its own. */
+/** A running service of real processes, in its own directory. */
 export interface StackHouse {
   readonly stack: Stack;
   readonly client: Client;
-  /** Stores an agent with an empty block `notes` and the tools, and returns its id. */
+  /** Stores an agent with an empty block `notes` and the tools. Returns its id. */
   createAgent(name: string, tools: readonly string[]): Promise<string>;
-  /** Submits one run per agent; `input` makes what is said to the agent at that place. */
+  /** Submits a run per agent; `input` returns the message for the agent at a place. */
   submit(agentIds: readonly string[], input: (place: number) => string): Promise<string>;
-  /** Asks for the batch until it has one of the statuses. */
+  /** Polls the batch until it has one of the statuses. */
   untilStatus(batchId: string, ...statuses: readonly string[]): Promise<WireBatch>;
-  /** Asks the control port of the simulated provider. */
+  /** Calls the control port of the simulated provider. */
   control<T>(method: string, path: string, body?: unknown): Promise<T>;
-  /** Checks with the provider's own ledger that nothing was billed twice and all that was billed was applied. */
+  /** Checks the provider's ledger: nothing billed twice, and every billed answer applied. */
   expectPaidOnce(): Promise<void>;
   close(): Promise<void>;
 }
@@ -31,7 +31,7 @@ export interface WireBatch {
   readonly usage: { readonly steps: number };
 }
 
-/** Times that let a whole batch run within a second or two. */
+/** Times with which a batch runs within a second or two. */
 const FAST_WORKERS = {
   LEASE_MS: '1500',
   SWEEP_INTERVAL_MS: '200',
@@ -108,7 +108,7 @@ export async function openStackHouse(
   };
 }
 
-/** Agents that can do {@link work}. */
+/** Creates agents for {@link newWork}. */
 export function createAgents(house: StackHouse, count: number): Promise<string[]> {
   return Promise.all(
     Array.from({ length: count }, (_, place) =>
@@ -117,12 +117,12 @@ export function createAgents(house: StackHouse, count: number): Promise<string[]
   );
 }
 
-/** Tells the work of one batch from that of another, so that no two requests are alike. */
+/** Number of the batch, so that all requests differ. */
 let batches = 0;
 
 /**
- * What each agent of a batch is told to do: a memory call, a call of a tool module. Its answer is the third step.
- * No two texts are alike, so that the provider's ledger shows what was paid twice.
+ * Returns the input of each agent of a batch: a memory call, then a call of a tool module; its answer is the third step. All
+ * texts differ, so that the provider's ledger shows double payments.
  */
 export function newWork(): (place: number) => string {
   batches += 1;
@@ -139,7 +139,7 @@ function workOf(name: string): string {
     .join('\n');
 }
 
-/** Ids of a process and of all that descend from it, as far as they live. Linux only. */
+/** Returns the ids of a process and its living descendants. Linux only. */
 export function familyOf(pid: number): readonly number[] {
   const children = new Map<number, number[]>();
   for (const name of readdirSync('/proc')) {
@@ -156,7 +156,7 @@ export function familyOf(pid: number): readonly number[] {
   return family;
 }
 
-/** The parent of a process; null when it has ended, a zombie counts as that. */
+/** Returns the parent of a process; null if it has ended or is a zombie. */
 function parentOf(pid: number): number | null {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
@@ -167,7 +167,7 @@ function parentOf(pid: number): number | null {
   }
 }
 
-/** Whether the process lives. */
+/** Tells whether the process lives. */
 export function lives(pid: number): boolean {
   return parentOf(pid) !== null;
 }

@@ -6,7 +6,7 @@ import { keepRunning, type WatchTime } from '../../scripts/stack/keep-running.ts
 import { startProcess, type StackProcess } from '../../scripts/stack/processes.ts';
 import type { Stack } from '../../scripts/stack/stack.ts';
 
-/** Milliseconds that a start takes until it fails. */
+/** Milliseconds until a start fails. */
 const START_MS = 900;
 const MINUTE = 60_000;
 
@@ -16,8 +16,8 @@ const ended = (how: Promise<null>): StackProcess => {
 };
 
 /**
- * Watches a worker that is killed at once, in a time of its own, until there is no hope or it is up again; it can be started
- * from `recoveredAt` on.
+ * Watches a worker that is killed at once, in virtual time, until it is given up or up again. It can start from `recoveredAt`
+ * on.
  */
 async function watch(recoveredAt: number) {
   let at = 0;
@@ -46,13 +46,13 @@ async function watch(recoveredAt: number) {
     },
   );
   const outcome = await settled.promise;
-  // What is said of it follows within this turn.
+  // The messages follow within this turn.
   await new Promise((resolve) => setImmediate(resolve));
   stop();
   return { outcome, tookMs: at, said, pauses };
 }
 
-test('a worker that cannot start while its database fails over for minutes comes up when the database is back', async () => {
+test('a worker restarts after a database failover of minutes', async () => {
   const { outcome, said, pauses } = await watch(8 * MINUTE);
   expect(outcome).toBe('up');
   expect(pauses.slice(0, 9)).toEqual([250, 500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]);
@@ -64,7 +64,7 @@ test('a worker that cannot start while its database fails over for minutes comes
   ]);
 });
 
-test('after ten minutes without a start that succeeds there is no hope, and the last reason is told', async () => {
+test('after ten minutes of failed starts the watch gives up with the last reason', async () => {
   const { outcome, tookMs, said } = await watch(Infinity);
   expect(outcome).toBe(
     'worker-1 could not be started again for 10 minutes. the database system is in recovery mode',
@@ -74,12 +74,12 @@ test('after ten minutes without a start that succeeds there is no hope, and the 
   expect(said).not.toContain('worker-1 is up again');
 });
 
-test('a worker that comes up at the first try is told of in one line', async () => {
+test('a restart at the first try is reported in one line', async () => {
   const { said } = await watch(0);
   expect(said).toEqual(['worker-1 ended (SIGKILL); starting it again']);
 });
 
-/** A time that passes when the test says so: each pause is one, and ends in its turn. */
+/** A clock that the test moves: each pause ends in its turn. */
 function handClock(): WatchTime & { pass(): Promise<number> } {
   let at = 0;
   const open: { readonly ms: number; readonly end: () => void }[] = [];
@@ -91,7 +91,7 @@ function handClock(): WatchTime & { pass(): Promise<number> } {
         open.push({ ms, end });
         begun.resolve();
       }),
-    /** Ends the oldest pause, once there is one, and returns its length. */
+    /** Ends the oldest pause as soon as there is one. Returns its length. */
     async pass() {
       while (open.length === 0) {
         begun = Promise.withResolvers<void>();
@@ -105,7 +105,7 @@ function handClock(): WatchTime & { pass(): Promise<number> } {
   };
 }
 
-/** A program that answers over HTTP, and says where. */
+/** Starts a program that answers over HTTP and prints its address. */
 async function startAnswerer(dir: string): Promise<{ process: StackProcess; url: string }> {
   const file = join(dir, 'answerer.mjs');
   await writeFile(
@@ -121,7 +121,7 @@ async function startAnswerer(dir: string): Promise<{ process: StackProcess; url:
   return { process, url: await process.firstLine((line) => line) };
 }
 
-test('a process that is frozen is killed after a minute without an answer and started again; one that answers is left alone', async () => {
+test('a frozen process is killed after a minute without an answer and restarted; an answering process is left alone', async () => {
   const dir = await mkdtemp(join(tmpdir(), 'nightshift-keep-'));
   onTestFinished(() => rm(dir, { recursive: true, force: true }));
   const first = await startAnswerer(dir);
@@ -153,7 +153,7 @@ test('a process that is frozen is killed after a minute without an answer and st
   const watcher = { say: (line: string) => void said.push(line), giveUp: () => undefined };
   onTestFinished(keepRunning(stack as Stack, watcher, clock));
 
-  // Ten checks that are answered: of each the interval passes, and its deadline afterwards.
+  // Ten answered checks: for each the interval passes, then its deadline.
   for (let check = 0; check < 10; check++) {
     checked.next = Promise.withResolvers<void>();
     expect(await clock.pass()).toBe(5_000);

@@ -22,7 +22,7 @@ const createAgent = async (name: string): Promise<string> => {
   return agent.id;
 };
 
-/** Reads a batch until it has left `running`. */
+/** Polls a batch until it has left `running`. */
 async function untilEnded(batchId: string) {
   const isOver = (status: string | undefined): boolean => status !== 'created' && status !== 'running';
   await expect
@@ -72,7 +72,7 @@ test("Letta's client creates agents and a batch, reads it to its end and lists i
   await house.expectPaidOnce();
 });
 
-test("Letta's client cancels a batch, which is cancelled at once and has its time", async () => {
+test("Letta's client cancels a batch, which is cancelled at once and has an end time", async () => {
   await house.control('POST', '/rules', {
     id: 'slow',
     op: 'create',
@@ -92,7 +92,7 @@ test("Letta's client cancels a batch, which is cancelled at once and has its tim
   expect(new Set(listed).size).toBe(listed.length);
 });
 
-test("Letta's client reads an error as its own class, with its text", async () => {
+test("Letta's client parses an error as its own class, with its text", async () => {
   const unknown = 'job-00000000-0000-4000-8000-000000000000';
   await expect(client.batches.retrieve(unknown)).rejects.toMatchObject({
     status: 404,

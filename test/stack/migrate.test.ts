@@ -11,7 +11,7 @@ import { startStack } from '../../scripts/stack/stack.ts';
 
 let url: string;
 
-/** A database without tables that writes down how long each statement of a migration may take. */
+/** A database without tables that records the statement timeout of each migration. */
 beforeEach(async () => {
   const name = `t_${randomBytes(8).toString('hex')}`;
   await ask(inject('postgresUrl'), `create database ${name}`);
@@ -57,7 +57,7 @@ function migrate(
   });
 }
 
-test('the migrate step may take its time over a large table', async () => {
+test('the migrate step has no statement timeout, for large tables', async () => {
   const { status, stderr } = migrate(url, 'none');
   expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
   await expectTimeEnough();
@@ -72,7 +72,7 @@ test.each([
   expect(await ask(url, 'select * from watched.limits')).toEqual([]);
 });
 
-test('so may the migrations of npm start', async () => {
+test('the migrations of npm start have none either', async () => {
   const dataDir = await mkdtemp(join(tmpdir(), 'nightshift-migrate-'));
   try {
     const stack = await startStack({
@@ -90,7 +90,7 @@ test('so may the migrations of npm start', async () => {
   }
 });
 
-test('a queue that cannot be used is told before the database is changed', async ({ skip }) => {
+test('an unusable queue is reported before the database is changed', async ({ skip }) => {
   const dataDir = await mkdtemp(join(tmpdir(), 'nightshift-migrate-'));
   onTestFinished(() => rm(dataDir, { recursive: true, force: true }));
   const expectRefused = async (queueUrl: string, reason: RegExp): Promise<void> => {
@@ -114,9 +114,7 @@ test('a queue that cannot be used is told before the database is changed', async
   await expectRefused(redis.url, /has maxmemory-policy allkeys-lru/);
 });
 
-test('a migrate step that cannot work says what to do, in a sentence and without a password', async ({
-  skip,
-}) => {
+test('an unusable migrate step reports the next step in a sentence without a password', async ({ skip }) => {
   expect(migrate('', 'none')).toMatchObject({
     status: 1,
     stderr: expect.stringMatching(/^Set DATABASE_URL .*\n$/),

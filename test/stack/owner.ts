@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { startStack } from '../../scripts/stack/stack.ts';
 
-// Starts a stack in the directory that is named and holds it until this process is killed.
+// Starts a stack in the given directory and holds it until this process is killed.
 const stack = await startStack({
   dataDir: process.argv[2] ?? '',
   workers: 1,

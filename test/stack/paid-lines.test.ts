@@ -23,7 +23,7 @@ interface Booked extends WireBatch {
 const read = (batchId: string): Promise<Booked> =>
   house.client.get<Booked>(`/v1/messages/batches/${batchId}`);
 
-/** Asks for a batch until it is as it should be. */
+/** Polls a batch until the condition holds. */
 async function until(batchId: string, isSo: (batch: Booked) => boolean): Promise<Booked> {
   for (;;) {
     const batch = await read(batchId);
@@ -35,7 +35,7 @@ async function until(batchId: string, isSo: (batch: Booked) => boolean): Promise
 const billedNanoUsd = async (): Promise<number> =>
   Math.round((await house.control<LedgerSnapshot>('GET', '/ledger')).totals.usd * 1e9);
 
-test('a cap of $0.03 is kept where every answer nests too deep, and what is said to be spent is what was billed', async () => {
+test('a cap of $0.03 holds when every answer nests too deep, and the spent amount is the billed amount', async () => {
   const agents = await Promise.all(
     Array.from({ length: 8 }, (_, place) => house.createAgent(`deep ${place}`, ['core_memory_append'])),
   );

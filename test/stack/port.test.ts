@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { freePort } from '../../scripts/stack/port.ts';
 
-/** What one without rights is told who insists on port 80; null where everybody may listen there. */
+/** Returns the message for an unprivileged user who requires port 80; null if the system allows it. */
 function toldOfPort80(): string | null {
   const program = `
     import { freePort } from ${JSON.stringify(join(import.meta.dirname, '../../scripts/stack/port.ts'))};
@@ -18,21 +18,21 @@ function toldOfPort80(): string | null {
   return stdout === '80\n' ? null : stdout.trimEnd();
 }
 
-test('a port that this user may not listen on is told as that', ({ skip }) => {
+test('a port without permission is reported as such', ({ skip }) => {
   const told = toldOfPort80();
-  if (told === null) return skip('everybody may listen on port 80 here');
+  if (told === null) return skip('port 80 is open to all users here');
   expect(told).toBe(
-    'PORT 80 cannot be had: this user may not listen there, as is usual below 1024. Choose another one; 0 takes any.',
+    'PORT 80 cannot be used: this user may not listen on it, as is usual below 1024. Choose another port; 0 takes any.',
   );
 });
 
-test('a taken port is told as that where it is insisted on, and is another one elsewhere', async () => {
+test('a taken port is an error if it is required, and replaced otherwise', async () => {
   const squatter = createServer().listen(0, '127.0.0.1');
   await once(squatter, 'listening');
   try {
     const { port } = squatter.address() as { port: number };
     await expect(freePort(port, true)).rejects.toThrow(
-      `PORT ${port} cannot be had: something else listens there. Choose another one; 0 takes any.`,
+      `PORT ${port} cannot be used: another program listens on it. Choose another port; 0 takes any.`,
     );
     expect(await freePort(port, false)).not.toBe(port);
   } finally {

@@ -18,7 +18,7 @@ afterEach(async () => {
 
 const LINES = 3_000;
 
-/** A program that says more than pipes hold, on both of its outputs, and ends when all of it was taken. */
+/** Writes a program that prints more than pipes hold, on both outputs, and ends when everything was read. */
 async function talker(): Promise<string> {
   const file = join(dir, 'talker.mjs');
   await writeFile(
@@ -31,7 +31,7 @@ async function talker(): Promise<string> {
   return relative(join(import.meta.dirname, '../..'), file);
 }
 
-test('a log holds what its process says, on both outputs', async () => {
+test('a log holds both outputs of its process', async () => {
   const log = join(dir, 'talker.log');
   const talking = startProcess('talker', await talker(), {}, log);
   expect(await talking.ended).toBe(0);
@@ -40,13 +40,13 @@ test('a log holds what its process says, on both outputs', async () => {
   expect(count(/\n/g)).toBe(2 * LINES);
 });
 
-test('a log and the directory that is made for it are their owner’s alone', async () => {
+test('a log and its directory are readable by their owner only', async () => {
   const log = join(dir, 'logs', 'talker.log');
   await startProcess('talker', await talker(), {}, log).failure;
   expect([log, dirname(log)].map((path) => statSync(path).mode & 0o777)).toEqual([0o600, 0o700]);
 });
 
-test('a log that cannot be written is told once, and neither the process nor its reader suffers', async ({
+test('an unwritable log is reported once, and disturbs neither the process nor its reader', async ({
   skip,
 }) => {
   if (!existsSync('/dev/full')) return skip('no /dev/full');
@@ -66,7 +66,7 @@ test('a log that cannot be written is told once, and neither the process nor its
   ]);
 });
 
-/** A program that ends with its parent alone. */
+/** Writes a program that ends only with its parent. */
 async function sleeper(): Promise<string> {
   const file = join(dir, 'sleeper.mjs');
   await writeFile(
@@ -76,7 +76,7 @@ async function sleeper(): Promise<string> {
   return relative(join(import.meta.dirname, '../..'), file);
 }
 
-test('a process that is frozen is stopped at once, and one that is being stopped is not frozen', async () => {
+test('a frozen process stops at once, and a stopping process is not frozen', async () => {
   const sleeping = startProcess('sleeper', await sleeper(), {}, join(dir, 'sleeper.log'));
   expect(sleeping.freeze()).toBe(true);
   sleeping.thaw();
@@ -88,7 +88,7 @@ test('a process that is frozen is stopped at once, and one that is being stopped
   expect(sleeping.freeze()).toBe(false);
 });
 
-test('a process that is frozen ends with its parent all the same', async () => {
+test('a frozen process still ends with its parent', async () => {
   const parent = join(dir, 'parent.mjs');
   await writeFile(
     parent,
@@ -103,7 +103,7 @@ test('a process that is frozen ends with its parent all the same', async () => {
   await expect.poll(() => lives(Number(stdout))).toBe(false);
 });
 
-test('a process that cannot be spawned says why', async () => {
+test('an unstartable process reports the reason', async () => {
   const node = process.execPath;
   onTestFinished(() => void (process.execPath = node));
   process.execPath = join(dir, 'node');

@@ -25,7 +25,7 @@ async function openHouse(
   };
 }
 
-/** Reads until `isThere`; the test's own time limit ends a wait that is in vain. */
+/** Polls until the condition holds; the test's time limit ends the wait. */
 async function until<T>(read: () => Promise<T>, isThere: (value: T) => boolean): Promise<T> {
   for (;;) {
     const value = await read();
@@ -42,12 +42,12 @@ interface SimulatedBatch {
 const batchesOf = async (house: StackHouse): Promise<readonly SimulatedBatch[]> =>
   (await house.control<{ batches: SimulatedBatch[] }>('GET', '/batches')).batches;
 
-/** How often the provider was asked for its batches. */
+/** Counts the provider's list requests. */
 const listsOf = async (house: StackHouse): Promise<number> =>
   (await house.control<{ entries: object[] }>('GET', '/journal?limit=1000&op=list')).entries.length;
 
 test.each([-15, 5])(
-  'a create without an answer is found by a provider whose clock is %d minutes off, and nothing is paid twice',
+  "a create without an answer is found although the provider's clock is %d minutes off, and nothing is paid twice",
   async (minutes) => {
     const { house, close } = await openHouse();
     try {
@@ -78,7 +78,7 @@ test.each([
   ['0', 'cancelled on sight', 600_000],
   ['1', 'proven by its nonce at its end', 100],
 ] as const)(
-  'a create that arrives long after its steps were sent anew is booked as an orphan: WORKSPACE_SHARED=%s, %s',
+  'a create that arrives long after its steps were resent is booked as an orphan: WORKSPACE_SHARED=%s, %s',
   async (shared, _how, ms) => {
     const { house, database, close } = await openHouse({ WORKSPACE_SHARED: shared });
     try {
@@ -112,7 +112,7 @@ test.each([
         ([last]) => last?.status === 'ended',
       );
       expect(orphans).toEqual([{ provider_id: late?.id }]);
-      // In the workspace of our own it would go on for minutes.
+      // In a workspace of our own it would run for minutes.
       expect(late?.status).toBe('ended');
     } finally {
       await close();
@@ -120,7 +120,7 @@ test.each([
   },
 );
 
-test('a database clock that jumps ahead while a create is on its way withdraws nothing: its answer is booked', async () => {
+test('a database clock that jumps ahead during a create withdraws nothing: its answer is booked', async () => {
   const { house, database, close } = await openHouse({ CREATE_TIMEOUT_MS: '20000', QUARANTINE_MS: '25000' });
   try {
     const { id } = await house.control<{ id: string }>('POST', '/rules', {
@@ -138,7 +138,7 @@ test('a database clock that jumps ahead while a create is on its way withdraws n
         `create or replace function app_now() returns timestamptz language sql volatile parallel safe as
          $$ select clock_timestamp() + interval '${minutes} minutes' $$`,
       );
-    // Longer than any lease: the sender's lease has run out for every other worker. Then longer than the quarantine as well.
+    // Longer than any lease: for other workers the sender's lease has expired. Then longer than the quarantine too.
     await jump(10);
     await until(
       async () => (await database.pool.query(`select 1 from provider_batch where state = 'unknown'`)).rows,

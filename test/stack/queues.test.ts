@@ -15,15 +15,15 @@ import {
 import { createAgents, newWork, openStackHouse } from './house.ts';
 
 interface Circumstances {
-  /** Happens when the first steps of the batch are with the provider. */
+  /** Called when the first steps of the batch are at the provider. */
   readonly meanwhile?: (database: TestDatabase) => Promise<void>;
-  /** Happens when the batch has finished. */
+  /** Called when the batch has finished. */
   readonly after?: (database: TestDatabase) => Promise<void>;
   readonly workers?: number;
   readonly workerEnv?: Readonly<Record<string, string>>;
 }
 
-/** Runs a batch through a stack with this queue, by default on its database. */
+/** Runs a batch through a stack with this queue, by default in its database. */
 async function finishBatchOver(
   givenQueueUrl: string | undefined,
   { meanwhile, after, workers = 2, workerEnv = {} }: Circumstances = {},
@@ -57,7 +57,7 @@ async function finishBatchOver(
 
 test('without a queue a batch finishes by the sweep alone', () => finishBatchOver('none'));
 
-describe('with the queue on Postgres, and no sweep in a minute', () => {
+describe('with the queue on Postgres, and no sweep for a minute', () => {
   const workerEnv = { SWEEP_INTERVAL_MS: '60000' };
 
   async function deadlocksOf({ pool }: TestDatabase): Promise<number | undefined> {
@@ -74,7 +74,7 @@ describe('with the queue on Postgres, and no sweep in a minute', () => {
       after: async (database) => expect(await deadlocksOf(database)).toBe(0),
     }));
 
-  test('a batch finishes although every connection of the queue is lost in the middle of it', () =>
+  test('a batch finishes although every connection of the queue is cut in the middle', () =>
     finishBatchOver(undefined, {
       workerEnv,
       meanwhile: async ({ pool }) => {
@@ -82,13 +82,13 @@ describe('with the queue on Postgres, and no sweep in a minute', () => {
           `select pg_terminate_backend(pid) from pg_stat_activity
             where datname = current_database() and application_name = 'nightshift queue'`,
         );
-        // A bell and a listener of each worker, the bell of the API.
+        // A bell and a listener for each worker, and the API's bell.
         expect(rowCount).toBe(5);
       },
     }));
 });
 
-/** How Redis comes about here: a container where one is asked for and can be had, else the server on the PATH. */
+/** Finds Redis: a container if requested and available, else the server on the PATH. */
 async function findRedis(): Promise<((dir: string) => Promise<Container>) | null> {
   const wantsDocker = process.env.NIGHTSHIFT_USE_DOCKER === '1';
   if (wantsDocker && (await dockerEngineAnswers(process.env.DOCKER_HOST || undefined)))

@@ -18,7 +18,7 @@ const PASSWORD = 'of-a-bare-role';
 let database: TestDatabase;
 let dir: string;
 let role: string;
-/** The database as the role that lacks rights is told of it. */
+/** The database URL of the role without rights. */
 let url: string;
 beforeEach(async () => {
   dir = await mkdtemp(join(tmpdir(), 'nightshift-rights-'));
@@ -40,7 +40,7 @@ const PROGRAMS = {
   audit: 'scripts/audit.ts',
 } as const;
 
-/** Starts a program as the role, which ends it, and returns its exit code and all that it printed. */
+/** Starts a program as the role. Returns its exit code and output. */
 function run(program: keyof typeof PROGRAMS, databaseUrl = url): { status: number | null; said: string } {
   const { status, stdout, stderr } = spawnSync(process.execPath, [PROGRAMS[program]], {
     cwd: ROOT,
@@ -56,12 +56,12 @@ function run(program: keyof typeof PROGRAMS, databaseUrl = url): { status: numbe
   return { status, said: stdout + stderr };
 }
 
-/** A refusal in one line. */
+/** The result of a refusal in one line. */
 const refusal = (sentence: string): unknown => ({ status: 1, said: `${sentence}\n` });
 
 const GRANTS = 'grant select, insert, update, delete on all tables in schema public to';
 
-test('a role without any right is told its grant by API, worker, migrate and audit, in one sentence', async () => {
+test('a role without rights gets its grant from API, worker, migrate and audit, in one sentence', async () => {
   const others = `table "agent" and 30 more. Run as their owner:`;
   const all = refusal(
     `The role "${role}" may not SELECT, INSERT, UPDATE, DELETE on ${others} ${GRANTS} "${role}";`,
@@ -77,7 +77,7 @@ test('a role without any right is told its grant by API, worker, migrate and aud
   expect(run('migrate')).toEqual(refusal(`The role "${role}" may not CREATE in schema public. ${create}`));
 });
 
-test('a single right that is missing is told with its table, and none is told once it is granted', async () => {
+test('a single missing right is reported with its table, and nothing once it is granted', async () => {
   await database.pool.query(`${GRANTS} ${role}; revoke insert, update on step from ${role}`);
   const grant = `grant insert, update on table public."step" to "${role}";`;
   const sentence = `The role "${role}" may not INSERT, UPDATE on table "step". Run as their owner: ${grant}`;
@@ -91,7 +91,7 @@ test('a single right that is missing is told with its table, and none is told on
   );
 });
 
-test('a role that may make tables and does not own those that there are is told the owner', async () => {
+test('a role that may create tables but does not own the existing tables is told the owner', async () => {
   const { username: owner } = new URL(database.url);
   await database.pool.query(`${GRANTS} ${role}; grant create on schema public to ${role}`);
   const db = connect(createPool({ url, max: 1 }));
@@ -113,7 +113,7 @@ async function assertUsableAs(place: string, pool = createPool({ url: place, max
   }
 }
 
-test('commits are kept whatever the default of the role, in transactions and out of them', async () => {
+test("commits are durable whatever the role's default, inside and outside of transactions", async () => {
   await database.pool.query(`${GRANTS} ${role}; alter role ${role} set synchronous_commit = off`);
   for (const place of [
     url,
@@ -130,7 +130,7 @@ test('commits are kept whatever the default of the role, in transactions and out
     await db.destroy();
     await expect(assertUsableAs(place)).resolves.toBeUndefined();
   }
-  // Without the parameters of the start, as behind a pooler that drops them.
+  // Without start parameters, as behind a pooler that drops them.
   const bare = (): pg.Pool => new pg.Pool({ connectionString: url });
   await expect(assertUsableAs(url, bare())).rejects.toThrow(
     new RegExp(
@@ -141,7 +141,7 @@ test('commits are kept whatever the default of the role, in transactions and out
   await expect(assertUsableAs(url, bare())).resolves.toBeUndefined();
 });
 
-test('a DATABASE_URL that is misspelt is refused by every program without its password', () => {
+test('a misspelt DATABASE_URL is refused by every program without its password', () => {
   for (const typo of ['postgres:/u:S3CRET@h', 'postgres://u:1/S3CRET@h']) {
     for (const program of Object.keys(PROGRAMS) as (keyof typeof PROGRAMS)[]) {
       const { status, said } = run(program, typo);

@@ -11,7 +11,7 @@ import {
   workerSettings,
 } from '../../scripts/stack/settings.ts';
 
-test('what an operator sets for workers reaches those of npm start, empty variables and those of the stack left out', () => {
+test("an operator's worker variables reach the workers of npm start, without empty variables and the stack's own", () => {
   expect(
     workerSettings({
       REQUESTS_MAX: '500',
@@ -24,7 +24,7 @@ test('what an operator sets for workers reaches those of npm start, empty variab
   ).toEqual({ REQUESTS_MAX: '500' });
 });
 
-test('what an operator sets for the API reaches that of npm start, prices as the workers have them included', () => {
+test("an operator's API variables reach the API of npm start, including the workers' prices", () => {
   const env = {
     HOST: '0.0.0.0',
     LOG_LEVEL: 'warn',
@@ -33,9 +33,9 @@ test('what an operator sets for the API reaches that of npm start, prices as the
     DATA_DIR: 'elsewhere',
     PORT: '80',
     NIGHTSHIFT_API_KEY: 'a_key_that_the_stack_hands_on',
-    ANTHROPIC_API_KEY: 'a key that only workers get',
+    ANTHROPIC_API_KEY: 'a key for workers only',
   };
-  // Absolute: who starts a stack elsewhere than in its folder means a file there.
+  // Absolute: a stack started in another folder refers to a file there.
   const PRICES_FILE = resolve('prices.json');
   expect(apiSettings(env)).toEqual({ HOST: '0.0.0.0', LOG_LEVEL: 'warn', PRICES_FILE });
   expect(workerSettings(env)).toMatchObject({ LOG_LEVEL: 'warn', PRICES_FILE });
@@ -56,19 +56,19 @@ test.each([
   ['http://me:secret@127.0.0.1:8080', 'the provider at 127.0.0.1:8080 (ANTHROPIC_BASE_URL)'],
   ['gateway.example/secret', 'the provider that ANTHROPIC_BASE_URL names'],
   ['me:secret@gateway.example', 'the provider that ANTHROPIC_BASE_URL names'],
-])('with a key and the base URL %j it is said that %s answers, and no secret', (ANTHROPIC_BASE_URL, said) => {
+])('with a key and the base URL %j the message names %s and no secret', (ANTHROPIC_BASE_URL, said) => {
   expect(providerWithKey({ ANTHROPIC_API_KEY: 'key', ANTHROPIC_BASE_URL })).toBe(said);
 });
 
 test.each(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'])(
-  'LOG_LEVEL=%s is taken by the API and by workers',
+  'LOG_LEVEL=%s is accepted by the API and by workers',
   (LOG_LEVEL) => {
     const env = { LOG_LEVEL, DATABASE_URL: 'postgres://here/db', ANTHROPIC_API_KEY: 'key' };
     expect([readApiConfig(env).logLevel, readWorkerConfig(env).log_level]).toEqual([LOG_LEVEL, LOG_LEVEL]);
   },
 );
 
-test('every worker needs its pool, and its bell and listener where the queue is on Postgres', () => {
+test('every worker needs its pool, and its bell and listener if the queue is on Postgres', () => {
   const more = (env: Record<string, string>, queueUrl: string | undefined): number =>
     connectionsOf(2, env, queueUrl) - connectionsOf(1, env, queueUrl);
   expect(more({}, 'none')).toBe(9);
@@ -88,6 +88,6 @@ test.each([
   ['192.168.1.5', '192.168.1.5'],
   ['::1', '[::1]'],
   ['night.example', 'night.example'],
-])('an API that listens on %s is asked at %s', (host, asked) => {
+])('an API that listens on %s is called at %s', (host, asked) => {
   expect(hostToAsk(host)).toBe(asked);
 });

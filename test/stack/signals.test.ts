@@ -8,7 +8,7 @@ import { createInterface } from 'node:readline';
 import { expect, onTestFinished, test } from 'vitest';
 import { familyOf, lives } from './house.ts';
 
-/** A command that works on a stack whose worker it has frozen, and every process of it. */
+/** Starts a command whose stack has a frozen worker. Returns all its processes. */
 async function freeze() {
   const dir = await mkdtemp(join(tmpdir(), 'nightshift-signals-'));
   const command = spawn(process.execPath, [join(import.meta.dirname, 'freezer.ts'), dir], {
@@ -29,7 +29,7 @@ async function freeze() {
 }
 
 test.each(['SIGINT', 'SIGTERM'] as const)(
-  '%s ends a command and its stack in order, a frozen worker too, whatever becomes of its work',
+  '%s ends a command and its stack in order, even with a frozen worker and failing work',
   async (signal) => {
     const { command, dir, family, ended, shown } = await freeze();
     command.kill(signal);

@@ -18,14 +18,14 @@ interface WireMessage {
   readonly tool_returns: readonly { readonly tool_call_id: string; readonly status: string }[];
 }
 
-/** A rule of the simulator: what happens to the next download of results. */
+/** Sets a rule of the simulator for the next download of results. */
 async function onNextResults(house: StackHouse, action: Readonly<Record<string, unknown>>): Promise<void> {
   const rule = { id: 'results', op: 'results', match: { times: 1 }, action };
   await house.control('POST', '/rules', rule);
 }
 
-/** The worker that holds a provider batch whose results it is reading, once there is one. */
-async function untilSomebodyReads(house: StackHouse): Promise<StackProcess> {
+/** Waits for a worker that reads the results of a provider batch, and returns it. */
+async function untilReading(house: StackHouse): Promise<StackProcess> {
   for (;;) {
     const { rules } = await house.control<{ rules: { id: string; fired: number }[] }>('GET', '/rules');
     const { rows } = await house.stack.pool.query<{ lease_owner: string }>(
@@ -40,8 +40,8 @@ async function untilSomebodyReads(house: StackHouse): Promise<StackProcess> {
   }
 }
 
-/** Resolves when the worker says that it has been told to stop. */
-function untilItStops(worker: StackProcess): Promise<true> {
+/** Resolves when the worker reports its stop. */
+function untilStopping(worker: StackProcess): Promise<true> {
   return worker.firstLine((line) => (line.includes('worker stops') ? true : undefined));
 }
 
@@ -85,7 +85,7 @@ describe('two workers, with embedded Postgres as database and queue', () => {
       ] as const) {
         const made = call?.tool_calls?.[0];
         expect(made?.function.name).toBe(tool);
-        // The provider's own id: it knows no other, and would refuse the next request of the conversation.
+        // The provider's own id: it would refuse others in the next request of the conversation.
         expect(made?.id).toMatch(/^toolu_01[A-Za-z0-9]{22}$/);
         expect(result?.tool_returns).toMatchObject([{ tool_call_id: made?.id, status: 'success' }]);
       }
@@ -98,10 +98,10 @@ describe('two workers, with embedded Postgres as database and queue', () => {
     expect(blocks).toMatchObject([{ label: 'notes', value: '\nseen 1/3' }]);
   });
 
-  test('a worker killed in the middle of a run takes its tool host along, and the other one finishes', async () => {
+  test('a worker killed during a run takes its tool host along, and the other worker finishes', async () => {
     const batchId = await house.submit(await createAgents(house, 8), newWork());
     await onNextResults(house, { type: 'hold' });
-    const victim = await untilSomebodyReads(house);
+    const victim = await untilReading(house);
     const family = familyOf(victim.pid);
     expect(family.length).toBeGreaterThan(1);
     await victim.kill();
@@ -112,12 +112,12 @@ describe('two workers, with embedded Postgres as database and queue', () => {
     await house.expectPaidOnce();
   });
 
-  test('a worker told to stop in the middle of work exits with 0, and what it held is free at once', async () => {
+  test('a worker stopped during work exits with 0 and releases its rows at once', async () => {
     await house.stack.addWorker('worker-3');
     const batchId = await house.submit(await createAgents(house, 8), newWork());
     await onNextResults(house, { type: 'hold' });
-    const worker = await untilSomebodyReads(house);
-    const stops = untilItStops(worker);
+    const worker = await untilReading(house);
+    const stops = untilStopping(worker);
     const askedAt = performance.now();
     process.kill(worker.pid, 'SIGTERM');
     await stops;
@@ -136,12 +136,12 @@ describe('two workers, with embedded Postgres as database and queue', () => {
     await house.expectPaidOnce();
   });
 
-  test('a second signal ends a worker at once that is still finishing, unless it is the first that came twice', async () => {
+  test('a second signal ends a stopping worker at once, unless it duplicates the first', async () => {
     await house.stack.addWorker('worker-4');
     await house.submit(await createAgents(house, 1), newWork());
     await onNextResults(house, { type: 'hold' });
-    const worker = await untilSomebodyReads(house);
-    const stops = untilItStops(worker);
+    const worker = await untilReading(house);
+    const stops = untilStopping(worker);
     const askedAt = performance.now();
     process.kill(worker.pid, 'SIGTERM');
     await stops;
@@ -161,7 +161,7 @@ describe('two workers, with embedded Postgres as database and queue', () => {
       expect.arrayContaining(house.stack.workers.filter((w) => w.alive()).map((w) => w.pid)),
     );
     expect(lives(rows[0]!.pid)).toBe(true);
-    // One that takes its time, the last that was started, holds up none of the others.
+    // A slow worker, started last, delays no other.
     const slow = await house.stack.addWorker('worker-5');
     const others = [...house.stack.workers, ...house.stack.processes].filter(
       (each) => each.alive() && each !== slow && each.name !== 'simulator',
@@ -176,7 +176,7 @@ describe('two workers, with embedded Postgres as database and queue', () => {
   });
 });
 
-test('a stack whose owner is killed ends by itself, every process of it', async () => {
+test('a stack whose owner is killed ends with all its processes', async () => {
   const dir = await mkdtemp(join(tmpdir(), 'nightshift-orphan-'));
   const owner = spawn(process.execPath, [join(import.meta.dirname, 'owner.ts'), dir], {
     stdio: ['ignore', 'pipe', 'inherit'],

@@ -31,13 +31,13 @@ afterEach(async () => {
 
 interface Service {
   readonly child: ChildProcess;
-  /** What the terminal has shown so far. */
+  /** Returns the terminal output so far. */
   shown(): string;
-  /** The exit code, once everything has been shown. */
+  /** Resolves with the exit code after all output. */
   readonly ended: Promise<number | null>;
 }
 
-/** Starts the service in a directory of its own, on any free port unless `env` names one. */
+/** Starts the service in its own directory, on any free port unless `env` names one. */
 function start(
   env: Readonly<Record<string, string>> = {},
   command = [process.execPath, 'scripts/start.ts'],
@@ -56,7 +56,7 @@ function start(
   return { child, shown: () => shown, ended: once(child, 'close').then(([code]) => code as number | null) };
 }
 
-/** A database that is there already, for a start of which it does not matter where the database comes from. */
+/** An existing database, for starts that work with any database. */
 async function elsewhere(): Promise<{ readonly DATABASE_URL: string }> {
   const { url, close } = await openTestDatabase(inject('postgresUrl'));
   onTestFinished(close);
@@ -78,7 +78,7 @@ async function untilShown(service: Service, what: RegExp): Promise<RegExpExecArr
   return found;
 }
 
-/** The address of the API, once the service is up. */
+/** Returns the address of the API once the service is up. */
 async function untilUp(service: Service): Promise<string> {
   const [, url = ''] = await untilShown(service, /API {7}(http\S+)[^]*Ctrl-C/);
   return url;
@@ -88,7 +88,7 @@ function clientOf(url: string): Client {
   return createClient(url, readFileSync(join(dir, 'api-key'), 'utf8').trim());
 }
 
-/** The processes of the service that run `entry`. */
+/** Returns the processes of the service that run `entry`. */
 function pidsOf(service: Service, entry: string): readonly number[] {
   return familyOf(service.child.pid ?? 0).filter((id) =>
     wordsOf(id)
@@ -98,14 +98,14 @@ function pidsOf(service: Service, entry: string): readonly number[] {
   );
 }
 
-/** The first of them. */
+/** Returns the first process that runs `entry`. */
 function pidOf(service: Service, entry: string): number {
   const [pid] = pidsOf(service, entry);
   if (pid === undefined) throw new Error(`No ${entry} among the processes of the service.`);
   return pid;
 }
 
-/** The command line of a process; none when it has ended since it was listed. */
+/** Returns the command line of a process; empty if it has ended. */
 function wordsOf(id: number): readonly string[] {
   try {
     return readFileSync(`/proc/${id}/cmdline`, 'utf8').split('\0');
@@ -145,7 +145,7 @@ async function untilCompleted(client: Client, id: string): Promise<WireBatch> {
   );
 }
 
-test('a worker, an API and a simulator that are killed are started again, and the terminal says so', async () => {
+test('a killed worker, API or simulator is restarted, and the terminal says so', async () => {
   const service = start();
   const url = await untilUp(service);
   const client = clientOf(url);
@@ -171,7 +171,7 @@ test('a worker, an API and a simulator that are killed are started again, and th
   expect(service.shown().match(/ended \(/g)).toHaveLength(3);
 });
 
-test('what a killed simulator has forgotten is sent again, and applied once', async () => {
+test('work that a killed simulator has lost is resent and applied once', async () => {
   const service = start({ RETRY_DELAY_MS: '100', POLL_INTERVAL_MS: '3000' });
   const client = clientOf(await untilUp(service));
   const { url } = await providePostgres({ dataDir: join(dir, 'pg'), durable: true, mayJoin: true });
@@ -242,7 +242,7 @@ test.each([
   expect(service.shown()).toBe(message);
 });
 
-test('the demo refuses a PORT that is none by name, before anything is started', async () => {
+test('the demo refuses an invalid PORT by name, before anything starts', async () => {
   const demo = start({ PORT: 'abc' }, [process.execPath, 'scripts/demo.ts']);
   expect(await demo.ended).toBe(1);
   expect(demo.shown()).toBe("PORT must be a whole number from 0 to 65535, not 'abc'.\n");
@@ -258,14 +258,14 @@ test.each([
     { NIGHTSHIFT_API_KEY: 'short' },
     /^Starting .*\napi ended \(code 1\) before it was ready: .*NIGHTSHIFT_API_KEY.*\nIts log: .*api\.log\n$/,
   ],
-])('%j is told in the words of who refuses it, without a stack trace', async (env, message) => {
+])("%j is reported with the refusing program's message, without a stack trace", async (env, message) => {
   const service = start(env);
   expect(await service.ended).toBe(1);
   expect(service.shown()).toMatch(message);
 });
 
 test.each(['start', 'demo'])(
-  '%s refuses a DATA_DIR that is no directory by its name, in one line',
+  '%s refuses a DATA_DIR that is not a directory by name, in one line',
   async (script) => {
     const file = join(dir, 'file');
     await writeFile(file, '');
@@ -275,7 +275,7 @@ test.each(['start', 'demo'])(
   },
 );
 
-test('a fresh demo leaves a directory alone in which nothing was started', async () => {
+test('a fresh demo keeps a directory without an earlier start', async () => {
   await mkdir(join(dir, 'logs'));
   const demo = start({}, [process.execPath, 'scripts/demo.ts', '--fresh']);
   expect(await demo.ended).toBe(1);
@@ -293,7 +293,7 @@ test('a fresh start refuses a database of the user', async () => {
   );
 });
 
-test('a database of an earlier development state is refused with the command that removes it', async () => {
+test('a database of an unreleased schema is refused with the command that removes it', async () => {
   const { url, stop } = await providePostgres({ dataDir: join(dir, 'pg'), durable: true });
   const pool = createPool({ url, max: 1 });
   await pool.query(
@@ -311,7 +311,7 @@ test('a database of an earlier development state is refused with the command tha
   await end(fresh);
 });
 
-test('paths that are relative are so to where the service is started', async () => {
+test('relative paths are resolved in the folder of the start', async () => {
   await mkdir(join(dir, 'tools'));
   const service = start(
     { DATA_DIR: 'data', TOOLS_DIR: 'tools' },
@@ -328,19 +328,19 @@ test('paths that are relative are so to where the service is started', async () 
   expect(environment).toContain(`DATA_DIR=${join(dir, 'data/worker-1')}`);
 });
 
-test('a kept key that is too short is refused by the name of its file', async () => {
+test('a stored key that is too short is refused by the name of its file', async () => {
   await writeFile(join(dir, 'api-key'), 'secret\n');
   const service = start();
   expect(await service.ended).toBe(1);
   const [begun, ...told] = service.shown().split('\n');
   expect(begun).toMatch(/^Starting /);
   expect(told).toEqual([
-    `${join(dir, 'api-key')} holds no API key: delete it, and the next start makes a new one.`,
+    `${join(dir, 'api-key')} holds no API key: delete it; the next start creates a new key.`,
     '',
   ]);
 });
 
-test('a database that ends takes the service with it: the terminal says so, and the next start has what was accepted', async () => {
+test('a database that ends stops the service with a message, and the next start has the accepted work', async () => {
   const service = start();
   const id = await submit(clientOf(await untilUp(service)), 2);
   process.kill(
@@ -357,20 +357,20 @@ test('a database that ends takes the service with it: the terminal says so, and 
   expect([counts.completed, usage.steps]).toEqual([2, 2]);
 });
 
-test.each(['start', 'demo'])('%s refuses a port that is asked for and taken', async (script) => {
+test.each(['start', 'demo'])('%s refuses a required port that is taken', async (script) => {
   const squatter = createServer().listen(0, '127.0.0.1');
   await once(squatter, 'listening');
   try {
     const { port } = squatter.address() as { port: number };
     const service = start({ PORT: String(port) }, [process.execPath, `scripts/${script}.ts`]);
     expect(await service.ended).toBe(1);
-    expect(service.shown()).toContain(`PORT ${port} cannot be had: something else listens there.`);
+    expect(service.shown()).toContain(`PORT ${port} cannot be used: another program listens on it.`);
   } finally {
     squatter.close();
   }
 });
 
-test('a signal to npm ends the service in order, every process of it', async ({ skip }) => {
+test('a signal to npm ends the service and all its processes in order', async ({ skip }) => {
   if (spawnSync('npm', ['--version']).status !== 0) return skip('no npm on PATH');
   const service = start({}, ['npm', 'start']);
   await untilUp(service);
@@ -382,10 +382,10 @@ test('a signal to npm ends the service in order, every process of it', async ({ 
   await expect.poll(() => family.filter(lives), { timeout: 120_000 }).toEqual([]);
 });
 
-test('a signal ends the service in order, also when two come at once, as to a process group', async () => {
+test('a signal ends the service in order, even if duplicated, as in a process group', async () => {
   const service = start();
   await untilUp(service);
-  // Two of a kind would be one, and a second that waits for what is shown of the first may come so late that it is meant.
+  // Two equal signals would merge, and a second signal after the first's output could count as intended.
   service.child.kill('SIGHUP');
   service.child.kill('SIGTERM');
   expect(await service.ended).toBe(0);
@@ -393,10 +393,10 @@ test('a signal ends the service in order, also when two come at once, as to a pr
   expect(existsSync(join(dir, 'pg/cluster/postmaster.pid'))).toBe(false);
 });
 
-test('a second signal that is meant ends the service at once', async () => {
+test('an intended second signal ends the service at once', async () => {
   const service = start();
   const url = await untilUp(service);
-  // An API that is frozen holds the stop up.
+  // A frozen API delays the stop.
   const api = pidOf(service, 'api/src/main.ts');
   process.kill(api, 'SIGSTOP');
   try {
@@ -418,7 +418,7 @@ test('a second signal that is meant ends the service at once', async () => {
   );
 });
 
-test('a signal while the service starts ends it in order too, and nothing of it is left', async () => {
+test('a signal during the start ends the service in order too, without leftovers', async () => {
   const service = start();
   await untilShown(service, /Starting the database/);
   const family = new Set<number>();
@@ -426,7 +426,7 @@ test('a signal while the service starts ends it in order too, and nothing of it 
     for (const id of familyOf(service.child.pid ?? 0)) family.add(id);
     return family.size;
   };
-  // Itself and its first child: the database is being made, and most of what a start makes is still to come.
+  // The start and its first child: the database is being created, and most work is still to come.
   await vi.waitUntil(() => look() > 1, { timeout: 120_000, interval: 20 });
   service.child.kill('SIGTERM');
   const looks = setInterval(look, 20);
@@ -438,15 +438,15 @@ test('a signal while the service starts ends it in order too, and nothing of it 
   expect(files.filter((file) => file.endsWith('postmaster.pid'))).toEqual([]);
 });
 
-test.each(['warn', 'silent'])('with LOG_LEVEL=%s the service comes up all the same', async (level) => {
+test.each(['warn', 'silent'])('with LOG_LEVEL=%s the service still comes up', async (level) => {
   await untilUp(start({ ...(await elsewhere()), LOG_LEVEL: level }));
   const log = (): string => readFileSync(join(dir, 'logs/worker-1.log'), 'utf8');
-  // The terminal hears of the line before the file holds it.
+  // The terminal gets the line before the file.
   await expect.poll(log).not.toBe('');
   expect(log().trimEnd().split('\n')).toEqual([expect.stringContaining('worker is at work')]);
 });
 
-test('what a tool prints, and what a promise that it forgot says, is there for who debugs alone', async () => {
+test('output of a tool and unhandled rejections appear only at debug level', async () => {
   const tools = join(dir, 'tools');
   await mkdir(tools);
   await writeFile(
@@ -465,7 +465,7 @@ test('what a tool prints, and what a promise that it forgot says, is there for w
 });
 
 test.each(['info', 'error', 'silent'])(
-  'with LOG_LEVEL=%s the terminal says which tool module is left out, and which folder is not there',
+  'with LOG_LEVEL=%s the terminal names the skipped tool module and the missing folder',
   async (level) => {
     const tools = join(dir, 'tools');
     await mkdir(tools);
@@ -489,7 +489,7 @@ test.each(['info', 'error', 'silent'])(
   },
 );
 
-test('the terminal and the log name a tool that agents have and whose module is gone', async () => {
+test('the terminal and the log name a tool of agents whose module is missing', async () => {
   const tools = join(dir, 'tools');
   await mkdir(tools);
   for (const name of ['gone', 'unused'])
@@ -515,7 +515,7 @@ test('the terminal and the log name a tool that agents have and whose module is 
   expect(log).toMatch(/"level":40,.*"flow":"register-tools",.*"outcome":"missing","tools":"gone"/);
 });
 
-test('with HOST the service comes up there, and says where', async () => {
+test('with HOST the service listens there and prints the address', async () => {
   const url = await untilUp(start({ ...(await elsewhere()), HOST: '127.0.0.2' }));
   expect(new URL(url).hostname).toBe('127.0.0.2');
   expect((await fetch(`${url}/readyz`)).ok).toBe(true);
@@ -524,7 +524,7 @@ test('with HOST the service comes up there, and says where', async () => {
 /** A key, and a URL without a listener, so that requests fail. */
 const REAL = { ANTHROPIC_API_KEY: 'key', ANTHROPIC_BASE_URL: 'http://127.0.0.1:9' };
 
-test('the demo does not begin while runs of an earlier start would stand on the bill beside its own', async () => {
+test('the demo does not start while unfinished runs of an earlier start would be billed with its own', async () => {
   const service = start({ GATHER_WINDOW_MS: '3600000' });
   await untilUp(service).then((url) => submit(clientOf(url), 2));
   await end(service);
@@ -532,7 +532,7 @@ test('the demo does not begin while runs of an earlier start would stand on the 
   expect(await demo.ended).toBe(1);
   expect(demo.shown()).toMatch(/^Runs of earlier starts are not finished \(2\).* npm start .* --fresh/m);
   expect(demo.shown()).not.toMatch(/evening/);
-  // Nor is the real provider paid for them.
+  // The real provider is not paid for them either.
   const paid = start(REAL, [process.execPath, 'scripts/demo.ts', '--agents', '1']);
   expect(await paid.ended).toBe(1);
   expect(paid.shown()).toMatch(
@@ -540,10 +540,10 @@ test('the demo does not begin while runs of an earlier start would stand on the 
   );
 });
 
-test('a demo whose workers are gone says so and ends', async () => {
+test('a demo without workers reports it and ends', async () => {
   const demo = start({}, [process.execPath, 'scripts/demo.ts', '--agents', '3', '--no-chaos']);
   await untilShown(demo, /^3 agents, each/m);
-  // Looked up at once: one that is killed is there for a moment longer.
+  // Looked up at once: a killed process remains visible for a moment.
   const workers = pidsOf(demo, 'worker/src/main.ts');
   expect(workers).toHaveLength(2);
   for (const pid of workers) process.kill(pid, 'SIGKILL');
@@ -551,7 +551,7 @@ test('a demo whose workers are gone says so and ends', async () => {
   expect(demo.shown()).toMatch(/No worker is left; the logs are in .*logs\./);
 });
 
-test('a demo with a key asks where ANTHROPIC_BASE_URL says', async () => {
+test('a demo with a key calls the provider at ANTHROPIC_BASE_URL', async () => {
   const asked = Promise.withResolvers<string | undefined>();
   const provider = createHttpServer((request, response) => {
     asked.resolve(request.url);
@@ -575,7 +575,7 @@ test('a demo with a key asks where ANTHROPIC_BASE_URL says', async () => {
   }
 });
 
-test('without the key nothing is taken over that is under way at the real provider, and the terminal says what to do', async () => {
+test('without the key, work at the real provider is not taken over, and the terminal names the next step', async () => {
   const service = start(REAL);
   await untilUp(service).then((url) => submit(clientOf(url), 1));
   expect(service.shown()).toMatch(
@@ -587,16 +587,16 @@ test('without the key nothing is taken over that is under way at the real provid
   expect(again.shown()).toMatch(
     /^Starting .*\nUnfinished at the real provider: 1 run.*\. .* Start with ANTHROPIC_API_KEY .*\n$/,
   );
-  // The worker that there is a log of is that of the first start.
+  // The existing worker log is from the first start.
   expect(readdirSync(join(dir, 'logs')).sort()).toEqual(['api.previous.log', 'worker-1.previous.log']);
 });
 
-test('what it takes to connect reaches those that do, a proxy the workers alone, and tools nothing of it', async () => {
+test('connection settings reach the processes that connect, a proxy only the workers, and tools none', async () => {
   const connecting = {
     USER: 'night',
     PGUSER: 'night',
     PGPASSWORD: 'secret',
-    // For a server with TLS, which the embedded one is not.
+    // For a server with TLS; the embedded server has none.
     PGSSLMODE: 'require',
     PGSSLNEGOTIATION: 'direct',
     NODE_EXTRA_CA_CERTS: join(root, 'package.json'),
@@ -617,7 +617,7 @@ test('what it takes to connect reaches those that do, a proxy the workers alone,
   expect(seenBy('tool-host/src/host.ts')).toEqual({});
 });
 
-test('an audit where nothing was started yet says so, and makes no database', async () => {
+test('an audit without a start says so and creates no database', async () => {
   const audit = start({ DATABASE_URL: '' }, [process.execPath, 'scripts/audit.ts']);
   expect(await audit.ended).toBe(1);
   expect(audit.shown()).toBe(
@@ -626,7 +626,7 @@ test('an audit where nothing was started yet says so, and makes no database', as
   expect(readdirSync(dir)).toEqual([]);
 });
 
-test('an audit of a database that no start has made ready says so in one line', async () => {
+test('an audit of an unprepared database says so in one line', async () => {
   const { url, stop } = await providePostgres({ dataDir: join(dir, 'pg'), durable: true });
   try {
     const audit = start({ DATABASE_URL: url, DATA_DIR: '' }, [process.execPath, 'scripts/audit.ts']);
