@@ -81,7 +81,7 @@ const settingsSchema = z
     limits: z
       .strictObject({
         /** Requests per minute to all batch endpoints; null: no limit. */
-        requests_per_minute: z.number().positive().nullable(),
+        requests_per_minute: z.number().min(1).nullable(),
         /** Maximum message requests in processing; null: no limit. */
         queued_requests: z.number().positive().nullable(),
       })

@@ -32,16 +32,16 @@ const effort = z.enum(['low', 'medium', 'high', 'max']).nullish();
 /** Letta's settings for Anthropic. The provider validates `thinking`. */
 const modelSettings = z
   .strictObject({
-    provider_type: z.literal('anthropic', 'must be anthropic: the provider of the message batches').nullish(),
+    provider_type: z.literal('anthropic', "must be 'anthropic', the only supported provider").nullish(),
     max_output_tokens: outputTokens.nullish(),
     parallel_tool_calls: z.boolean().nullish(),
     response_format: responseFormat.nullish().describe("Overrides the agent's response_format."),
     thinking: record
       .nullish()
       .describe(
-        "Sent in the model's own form: `enabled` with budget_tokens, at least 1024 and less than max_output_tokens, up " +
-          'to 4.6; `adaptive` for later models. Default: `enabled` with budget_tokens 1024. Other types send no ' +
-          'budget_tokens. `disabled` is refused for a model that always thinks.',
+        'Models up to version 4.6 take `enabled` with budget_tokens (from 1024, below max_output_tokens); later models ' +
+          'take `adaptive`. Default: `enabled` with budget_tokens 1024, sent in the form of the model. Only `enabled` ' +
+          'sends budget_tokens. `disabled` is refused for a model that always thinks.',
       ),
     effort: effort.describe(
       'Sent as output_config.effort to models that accept it: not to Haiku 4.5 and Sonnet 4.5.',
@@ -59,8 +59,8 @@ const llmConfig = z
       .string()
       .nullish()
       .describe(
-        'Name without the provider. In an update with `llm_config` but no `model`, the changed field of `model` and ' +
-          '`handle` wins.',
+        "Name without the provider. If an update sends `llm_config` but not the agent's `model`, the field of `model` " +
+          'and `handle` that differs from the stored value is used.',
       ),
     handle: z.string().nullish(),
     provider_name: z.string().nullish(),
@@ -105,7 +105,9 @@ const agentFields = {
   block_ids: listOf(wireId('block'), 500).nullish(),
   tags: listOf(storedName(255), 100).nullish(),
   metadata: record.nullish(),
-  secrets: recordOf(z.string(), 500).nullish().describe('Only the names are kept.'),
+  secrets: recordOf(z.string(), 500)
+    .nullish()
+    .describe('Only the names are stored; the values are discarded.'),
   tool_exec_environment_variables: recordOf(z.string(), 500).nullish(),
   timezone: z.string().max(100).nullish(),
   message_buffer_autoclear: z.boolean().nullish(),
@@ -115,7 +117,7 @@ const agentFields = {
   per_file_view_window_char_limit: z.int().nullish(),
   initial_message_sequence: z
     .array(z.unknown())
-    .max(0, 'must be empty: history comes in messages of the first request of a batch')
+    .max(0, "must be empty; send the history as `messages` of the agent's first request in a batch")
     .nullish(),
   base_template_id: ignored,
   embedding_chunk_size: ignored,
@@ -181,7 +183,7 @@ export const agentPatch = z
   .meta({ id: 'AgentUpdate' });
 export type AgentPatch = Pick<z.output<typeof agentPatch>, keyof typeof agentFields>;
 
-/** The name of a secret. The value is never answered. */
+/** The name of a secret. Its value is never returned. */
 const secret = z
   .object({
     id: z.string(),
@@ -238,8 +240,8 @@ export const agentState = z
       .string()
       .nullable()
       .describe(
-        "End of the most recently accepted run that has ended. Null, like the next two fields, if none of the agent's " +
-          'latest 100 runs has ended.',
+        "End time of the newest ended run among the agent's latest 100. Without such a run, this and the next two " +
+          'fields are null.',
       ),
     last_run_duration_ms: z
       .int()

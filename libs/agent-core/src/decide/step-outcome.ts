@@ -19,8 +19,8 @@ export interface StepAnswer extends StepBill {
 }
 
 /**
- * Class of a result line's error. `outage`: independent of the request, which is retried while it lasts.
- * `retryable`: the request may be the cause, so retries are few.
+ * Class of a result line's error. `outage`: not caused by the request, which is retried until the outage ends.
+ * `retryable`: possibly caused by the request, which is retried a few times.
  */
 export type ErrorClass = 'permanent' | 'too_long' | 'retryable' | 'outage';
 
@@ -35,13 +35,13 @@ export type StepOutcome =
     }
   | { readonly kind: 'expired' }
   | { readonly kind: 'canceled' }
-  /** A complete line with a useless answer. `bill`: null if the line does not tell it, here and below. */
+  /** A complete line with an unusable answer. `bill`, also in the kinds below: null if the line has no usage. */
   | { readonly kind: 'unusable'; readonly reason: string; readonly bill: StepBill | null }
   /** A cut or garbled line. */
   | { readonly kind: 'unreadable'; readonly reason: string; readonly bill: StepBill | null }
   /** Not sent: by estimate it exceeds the context window. */
   | { readonly kind: 'unfit'; readonly message: string }
-  /** It crashes its worker: its line cannot be stored, or its request cannot be built. */
+  /** A step that crashes its worker when its line is stored or its request is built. */
   | { readonly kind: 'poison'; readonly bill: StepBill | null }
   /** The result file seems complete without its line, or the provider lost the batch. */
   | { readonly kind: 'missing'; readonly bill: StepBill | null };
@@ -58,7 +58,7 @@ export function withBill(outcome: StepOutcome, bill: StepBill): StepOutcome {
   return 'bill' in outcome ? { ...outcome, bill } : outcome;
 }
 
-/** Returns whether tokens ran out amid a tool call or summary; the fate depends on its token limit. */
+/** Returns whether the answer hit `max_tokens` during a tool call or summary. The run's token limit decides about a retry. */
 export function needsTokens(outcome: StepOutcome, isSummary: boolean): boolean {
   if (outcome.kind !== 'answered' || outcome.answer.stop_reason !== 'max_tokens') return false;
   return isSummary || outcome.answer.content.some(({ type }) => type === 'tool_use');

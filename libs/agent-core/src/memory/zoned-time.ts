@@ -2,7 +2,7 @@ const DATE = /^(\d{4})-(\d{2})-(\d{2})$/;
 const DATE_TIME =
   /^(\d{4})-(\d{2})-(\d{2})[T ](\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?(Z|[+-]\d{2}:?\d{2})?$/i;
 const DAY_MS = 86_400_000;
-/** JavaScript and the database write only years of four digits alike. */
+/** JavaScript and Postgres write only years of four digits in the same way. */
 const FIRST_MS = Date.parse('0001-01-01T00:00:00Z');
 const LAST_MS = Date.parse('9999-12-31T23:59:59.999Z');
 /** No zone had changed its offset by then. */
@@ -14,7 +14,7 @@ export type SpanEnd = 'start' | 'end';
 /**
  * Parses an ISO 8601 date or time; without an offset it is read in `timeZone` (IANA).
  * A bare date is the first or last millisecond of its day there. Times before the year 1 or after 9999 UTC become the
- * nearest valid time. Null for any other text and for days that no month has.
+ * nearest valid time. Null for any other text and for impossible dates and offsets.
  */
 export function parseZonedTime(text: string, timeZone: string, end: SpanEnd): Date | null {
   const at = momentMs(text, timeZone, end);
@@ -34,10 +34,12 @@ function momentMs(text: string, timeZone: string, end: SpanEnd): number | null {
   const [, year = '', month = '', day = '', hour = '', minute = '', second, fraction, offset] = time;
   const local = localMs([year, month, day], [hour, minute, second ?? '0', (fraction ?? '0').slice(0, 3)]);
   if (local === null) return null;
-  return offset === undefined ? zonedMs(local, timeZone) : local - offsetMs(offset);
+  if (offset === undefined) return zonedMs(local, timeZone);
+  const ahead = offsetMs(offset);
+  return ahead === null ? null : local - ahead;
 }
 
-/** Reads a wall clock as if it were UTC, in milliseconds; null where no clock shows it. */
+/** Converts a local date and time to milliseconds as if in UTC; null if invalid, such as 30 February or 24:00. */
 function localMs(date: readonly string[], time: readonly string[]): number | null {
   const [year = 0, month = 0, day = 0] = date.map(Number);
   const [hour = 0, minute = 0, second = 0] = time.slice(0, 3).map(Number);
@@ -50,9 +52,11 @@ function localMs(date: readonly string[], time: readonly string[]): number | nul
   return read.setUTCHours(hour, minute, second, ms);
 }
 
-function offsetMs(offset: string): number {
+function offsetMs(offset: string): number | null {
   if (offset.toUpperCase() === 'Z') return 0;
-  const minutes = Number(offset.slice(1, 3)) * 60 + Number(offset.slice(-2));
+  const [hours, rest] = [Number(offset.slice(1, 3)), Number(offset.slice(-2))];
+  if (hours > 23 || rest > 59) return null;
+  const minutes = hours * 60 + rest;
   return (offset.startsWith('-') ? -minutes : minutes) * 60_000;
 }
 

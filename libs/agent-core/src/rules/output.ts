@@ -17,8 +17,8 @@ export function childForResult(
 /**
  * Reads the output of a result: the `message` of Letta's package (`{"status", "message", "time"}`), also from a client
  * tool.
- * Any other object gives nothing, a JSON scalar its value, any other text itself, also JSON that nests too deep to
- * store.
+ * Any other object: an empty text. A JSON scalar: its value. An array, or other text: the text itself, like JSON that
+ * nests too deep to store.
  */
 function outputOf(result: string): Json {
   if (nestsTooDeep(result)) return result;
@@ -29,6 +29,8 @@ function outputOf(result: string): Json {
     return result;
   }
   if (isJsonObject(parsed)) return Object.hasOwn(parsed, 'message') ? (parsed['message'] ?? '') : '';
+  // The text of a number may have more digits than JavaScript keeps.
+  if (typeof parsed === 'number') return result.trim();
   return Array.isArray(parsed) ? result : (parsed as Json);
 }
 

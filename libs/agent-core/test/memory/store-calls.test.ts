@@ -291,6 +291,8 @@ describe('times as people write them', () => {
     ['2026-13-01', 'UTC', 'start', null],
     ['2026-01-31T24:00', 'UTC', 'start', null],
     ['2026-02-30T10:00', 'UTC', 'start', null],
+    ['2026-11-21T06:00+99:00', 'UTC', 'start', null],
+    ['2026-11-21T06:00-05:60', 'UTC', 'start', null],
     ['tomorrow', 'UTC', 'start', null],
     ['2026', 'UTC', 'start', null],
   ])('%s in %s, as the %s of a span', (text, timeZone, end, expected) => {

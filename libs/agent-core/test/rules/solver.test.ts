@@ -133,6 +133,12 @@ describe('a conditional rule', () => {
     expect(allowed(makeRules(conditional('a', mapping)), ['a'], result)).toEqual(expected);
   });
 
+  test('follows the exact text of a number that JavaScript cannot hold', () => {
+    const rules = makeRules(conditional('a', { '12345678901234567891': 'b', '12345678901234567890': 'c' }));
+    expect(allowed(rules, ['a'], '12345678901234567890')).toEqual(['c']);
+    expect(allowed(makeRules(conditional('a', { null: 'b' })), ['a'], '1e400')).toEqual(tools);
+  });
+
   test('treats a result that nests too deep to store as plain text', () => {
     const nested = (depth: number) => `{"message":${'['.repeat(depth)}${']'.repeat(depth)}}`;
     const [deep, deeper] = [nested(128), nested(20_000)];

@@ -12,7 +12,7 @@ export const STEP_INVARIANTS: readonly Invariant[] = [
   },
   {
     id: 'I3',
-    name: 'the steps of a run have no gap: every number before its present one has its answer applied, no later number exists',
+    name: 'a run has no gap in its steps: all steps before step_number are done, and no step has a higher number',
     sql: sql`
       select r.id as run_id, r.state, r.step_number, s.applied, s.last
         from run r
@@ -47,7 +47,7 @@ export const STEP_INVARIANTS: readonly Invariant[] = [
   },
   {
     id: 'I5',
-    name: 'every call of a step is answered, once and in order, in the message after it',
+    name: 'the next user message holds one result per call of the step, in order',
     sql: sql`
       with asked as (
         select c.run_id, c.step_number, array_agg(c.tool_use_id order by c.call_index) as ids,
@@ -75,7 +75,7 @@ export const STEP_INVARIANTS: readonly Invariant[] = [
   },
   {
     id: 'I5b',
-    name: 'every call that requests show belongs to a step that knows it, and a step has no call that its answer did not make',
+    name: 'an assistant message that requests show has as many calls as its step has rows of calls',
     sql: sql`
       select m.run_id, m.step_number, made.calls as made, known.calls as known
         from message m
@@ -91,7 +91,7 @@ export const STEP_INVARIANTS: readonly Invariant[] = [
   },
   {
     id: 'I5c',
-    name: 'requests show a conversation from the end of its last summary, and every summary step has left a summary',
+    name: 'requests start after the last summarised message, and every summary step has a summary',
     sql: sql`
       select 'shown summary' as what, c.id, c.summary_to_seq as to_seq
         from conversation c
@@ -126,7 +126,7 @@ export const STEP_INVARIANTS: readonly Invariant[] = [
   },
   {
     id: 'I10',
-    name: 'no step is sealed after its batch was asked to stop',
+    name: 'no step is sealed after the cancel request of its batch',
     sql: sql`
       select s.run_id, s.number, s.attempt, s.sealed_at, b.cancel_requested_at
         from batch b join run r on r.batch_id = b.id join step s on s.run_id = r.id

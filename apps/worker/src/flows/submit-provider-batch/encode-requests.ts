@@ -24,7 +24,7 @@ import { createUtf8Blocks } from './utf8-blocks.ts';
 
 /** Results of encoding, besides the file. */
 export interface Encoding {
-  /** Steps that are not sent, each with the end of its run. */
+  /** Steps that are not sent, each with the outcome that ends its run. */
   readonly unsendable: readonly UnsendableRequest[];
   readonly token_samples: readonly TokenSample[];
   /** Batches with requests in the file. */
@@ -77,7 +77,7 @@ interface EncodingPass {
 }
 
 /**
- * Appends requests while they fit; false at the first that does not. A single request always fits: the provider judges it.
+ * Appends requests; false at the first that does not fit. The first of a file always fits: the provider judges it.
  */
 async function appendPage(
   deps: FlowDeps,
@@ -106,7 +106,7 @@ async function appendPage(
     );
   }
   for (const each of encoded) {
-    // Whole chunks were sealed, so there may be more requests than asked for, and more than the provider takes.
+    // A seal takes whole chunks, so a page can exceed the provider's limit of requests.
     if (file.count >= BATCH_REQUESTS_MAX) return false;
     if (file.count > 0 && file.bytesWith(each.body.length) > deps.settings.body_bytes_max) return false;
     await file.append(each.body);

@@ -6,19 +6,19 @@ import { passConversationsOn } from '../run/pass-conversations.ts';
 import { putChunk } from '../run/run-chunks.ts';
 import { addToTallies, tallyOfStart, tallySlot } from './tallies.ts';
 
-/** The number of runs ended by a cancel step, and the place of the next. */
+/** Runs ended by a cancel step, and the ordinal of the next page. */
 export interface CancelReport {
   readonly cancelled: number;
   readonly started: boolean;
-  /** Place in the batch from which the next step continues; null: no run behind it waits. */
+  /** Ordinal at which the next page starts; null after the last page. */
   readonly next_ordinal: number | null;
 }
 
 /**
- * Cancels up to `limit` runs of a batch that wait inside (`queued`, `ready`), from a place on.
+ * Cancels up to `limit` `queued` or `ready` runs of a batch, starting at `from_ordinal`.
  * Runs at the provider or in a tool end when the answer arrives.
- * Locks: the runs in request order (their id order), then conversations, then batch counts. Index:
- * `run_batch_id_ordinal_key`.
+ * Locks: the runs by ordinal (which is their id order), then conversations, then batch counts.
+ * Index: `run_batch_id_ordinal_key`.
  */
 export async function commitRunsCancelled(
   trx: Tx,
@@ -65,10 +65,9 @@ export async function commitRunsCancelled(
 }
 
 /**
- * Hands up to `limit` runs of a batch that await their caller to the workers, which answer their open calls and end them.
- * Messages and results stay usable.
- * Takes and returns places like {@link commitRunsCancelled}.
- * Locks: the runs in request order (their id order).
+ * Moves up to `limit` runs in `requires_action` to `acting`. Workers then answer their open calls and end the runs.
+ * Pages like {@link commitRunsCancelled}.
+ * Locks: the runs by ordinal (which is their id order).
  */
 export async function commitParkedRunsReleased(
   trx: Tx,
@@ -96,13 +95,13 @@ export async function commitParkedRunsReleased(
   return { released: rows.length, next_ordinal: nextOrdinal(rows, limit) };
 }
 
-/** Returns the place behind the last row of a full page; null behind the last page. */
+/** Returns the ordinal at which the next page starts; null after the last page. */
 function nextOrdinal(rows: readonly { readonly ordinal: number }[], limit: number): number | null {
   if (rows.length < limit) return null;
   return rows.reduce((last, { ordinal }) => Math.max(last, ordinal), 0) + 1;
 }
 
-/** Reads the provider batches with open steps of a batch; `exclusive`: every step is of a cancelled batch. */
+/** Reads the provider batches with open steps of a batch. `exclusive`: every open step is of a batch in `cancelling`. */
 export async function readProviderBatchesOf(
   trx: Tx,
   batchId: string,
