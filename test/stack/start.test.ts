@@ -460,7 +460,7 @@ test('output of a tool and unhandled rejections appear only at debug level', asy
   await untilUp(start({ ...(await elsewhere()), TOOLS_DIR: tools, LOG_LEVEL: 'debug' }));
   const log = readFileSync(join(dir, 'logs/worker-1.log'), 'utf8');
   expect(log).toMatch(/"level":20,.*"msg":"\[module\] data of a customer"/);
-  expect(log).toMatch(/"level":20,.*"msg":"\[module\] a promise was rejected.*left alone/);
+  expect(log).toMatch(/"level":20,.*"msg":"\[module\] unhandled promise rejection.*left alone/);
   expect(log).not.toMatch(/"level":[3-6]0,.*(?:data of a customer|left alone)/);
 });
 
