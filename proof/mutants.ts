@@ -82,7 +82,14 @@ function rewriteOf(pattern: RegExp, replacement: string): (hit: () => void) => R
 /** Applies several rewrites to a text. */
 function inTurn(...makers: readonly ((hit: () => void) => Rewrite)[]): (hit: () => void) => Rewrite {
   return (hit) => {
-    const rewrites = makers.map((make) => make(hit));
+    // A part that meets no statement must not hide behind another part.
+    const missing = new Set(makers);
+    const rewrites = makers.map((make) =>
+      make(() => {
+        missing.delete(make);
+        if (missing.size === 0) hit();
+      }),
+    );
     return (text) => rewrites.reduce((changed, rewrite) => rewrite(changed), text);
   };
 }
@@ -442,8 +449,8 @@ export const MUTANTS: readonly Mutant[] = [
     make: (hit) => ({
       rewrite: inTurn(
         rewriteOf(
-          /select batch_id, room, max_cost_nanousd, max_output_tokens,/,
-          'select batch_id, room, null::bigint as max_cost_nanousd, null::bigint as max_output_tokens,',
+          /"room", "max_cost_nanousd", "max_output_tokens",/,
+          '"room", null::bigint as max_cost_nanousd, null::bigint as max_output_tokens,',
         ),
         rewriteOf(/and \(g\.max_(cost_nanousd|output_tokens) is null\s+or [^)]*\)/g, ''),
       )(hit),
