@@ -24,7 +24,7 @@ import type { Random } from './random.ts';
 import { createActor, CutConnection, currentActor, type Actor, type World } from './world.ts';
 
 /**
- * Times of the simulated workers, in virtual milliseconds. Their order is that of the defaults in production.
+ * Times of the simulated workers, in virtual milliseconds. They are ordered like the defaults in production.
  */
 export const LEASE_MS = 9_000;
 const SWEEP_MS = 30_000;

@@ -102,7 +102,7 @@ async function askWhileItRuns(bench: Bench, setup: ProductSetup, api: Api): Prom
         met: apiMs + postgresMs < 5,
       },
     ],
-    notes: ["PostgreSQL's CPU is that of the API's connections."],
+    notes: ["PostgreSQL's CPU covers the API's connections only."],
   };
 }
 

@@ -90,7 +90,7 @@ test('an invalid environment is refused with the name of the variable', () => {
 const COUNT = Number(process.env['SIMULATOR_LOAD_REQUESTS'] ?? 100_000);
 const PAD_BYTES = Number(process.env['SIMULATOR_LOAD_PAD_BYTES'] ?? 1_200);
 /**
- * Memory above that of the idle process. Garbage is collected late on a busy machine: 136 MB were measured. A buffered body
+ * Memory beyond the idle process. Garbage is collected late on a busy machine: 136 MB were measured. A buffered body
  * would add 138 MB.
  */
 const MAX_GROWTH_MB = 180;

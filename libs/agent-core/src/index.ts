@@ -224,9 +224,31 @@ export { parseToolRules, toolRuleSchema, type ParsedRules, type ToolRule } from 
 export { checkRulesFit } from './decide/check-rules.ts';
 export { checkRequiredTools } from './rules/reach.ts';
 export { toolUsageRules } from './rules/prompts.ts';
-export { editedBlocks, memoryNeeds, memoryOfStep, openBlocks, recallTexts } from './memory/chunk-memory.ts';
-export type { RememberingRun, RunWithCalls } from './memory/open-blocks.ts';
-export { answerStoreCalls, readStoreCalls, storeCallsOf, type StoreAnswers } from './memory/store-answers.ts';
+export {
+  editedBlocks,
+  memoryNeeds,
+  memoryOfStep,
+  openBlocks,
+  recallTexts,
+  type EditedBlock,
+  type OwnText,
+} from './memory/chunk-memory.ts';
+export type { UsedLabel } from './memory/labels-in-use.ts';
+export type {
+  RememberingRun,
+  RunWithCalls,
+  ShownBlock,
+  StoredBlock,
+  StoredDraft,
+} from './memory/open-blocks.ts';
+export {
+  answerStoreCalls,
+  readStoreCalls,
+  storeCallsOf,
+  type MessageSearch,
+  type PassageSearch,
+  type StoreAnswers,
+} from './memory/store-answers.ts';
 export {
   CONFLICT_POLICIES,
   CONFLICT_POLICY_DEFAULT,

@@ -1,4 +1,5 @@
 import { sql, type RawBuilder } from 'kysely';
+import { uuidArray } from './uuid-array.ts';
 
 /*
  * Common parts of statements.
@@ -28,7 +29,7 @@ export const NOW = sql<Date>`app_now()`;
 
 /** The right side of `=` for any of these ids, as one parameter, so that the statement's text is constant. */
 export function anyUuid(ids: readonly string[]): RawBuilder<string> {
-  return sql`any(${[...ids]}::uuid[])`;
+  return sql`any(${uuidArray(ids)}::uuid[])`;
 }
 
 /** Like {@link anyUuid}, for texts. */

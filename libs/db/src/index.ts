@@ -134,12 +134,7 @@ export {
   type RunRow,
   type Usage,
 } from './reads/run/runs.ts';
-export {
-  readOwnTexts,
-  readShownBlocks,
-  type EditedBlock,
-  type ShownBlock,
-} from './reads/memory/shown-blocks.ts';
+export { readOwnTexts, readShownBlocks } from './reads/memory/shown-blocks.ts';
 export { listSteps, readStep, type StepFilter, type StepRow } from './reads/run/steps.ts';
 export {
   findTools,
@@ -198,16 +193,10 @@ export {
   type ClaimedSend,
 } from './claims/provider-batch/claim-provider-batches.ts';
 export { claimToolsChunk, type ClaimedRunChunk } from './claims/run/claim-run-chunk.ts';
-export {
-  readTimeZones,
-  searchMessages,
-  searchPassages,
-  type MessageSearch,
-  type PassageSearch,
-} from './reads/memory/store-searches.ts';
-export { readHeldDrafts, type HeldDraft } from './reads/memory/held-blocks.ts';
-export { assertLabelFree, readLabelsBeside, type UsedLabel } from './reads/memory/labels-beside.ts';
-export { lockBlock, lockBlocksOfAgents, type LockedBlock } from './locks/memory/lock-blocks.ts';
+export { readTimeZones, searchMessages, searchPassages } from './reads/memory/store-searches.ts';
+export { readHeldDrafts } from './reads/memory/held-blocks.ts';
+export { assertLabelFree, readLabelsBeside } from './reads/memory/labels-beside.ts';
+export { lockBlock, lockBlocksOfAgents } from './locks/memory/lock-blocks.ts';
 export { lockRuns } from './locks/run/lock-runs.ts';
 export { lockSendable } from './locks/provider-batch/lock-sendable.ts';
 export { lockPauseMs, lockUsable } from './locks/provider-batch/lock-pause.ts';

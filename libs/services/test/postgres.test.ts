@@ -174,7 +174,7 @@ describe('the error of an unusable server names it and the next step, without it
   });
 });
 
-test('the host may stand in the query, like that of a socket', async () => {
+test('the host may stand in the query, as for a socket', async () => {
   const { username, password, hostname, port, pathname } = new URL(url);
   const place = `postgres://${username}:${password}@${pathname}?host=${hostname}&port=${port}`;
   await expect(checkPostgres(place)).resolves.toBeUndefined();

@@ -68,10 +68,10 @@ const llmConfig = z
     context_window: contextWindow.nullish().describe('Same as context_window_limit, which overrides it.'),
     max_tokens: outputTokens.nullish(),
     parallel_tool_calls: z.boolean().nullish(),
-    effort: effort.describe('Overridden by that of model_settings.'),
+    effort: effort.describe('Overridden by model_settings.effort.'),
     response_format: responseFormat
       .nullish()
-      .describe('Overridden by that of model_settings and of the agent.'),
+      .describe("Overridden by model_settings and by the agent's own field."),
   })
   .meta({ id: 'LlmConfig' });
 

@@ -8,7 +8,7 @@ const ALIKE_MAX = 8;
 /** The bell of a worker, which also kicks the worker's own pumps. */
 export interface WorkerBell extends Bell {
   /**
-   * Tells whether a received signal is one that this worker sent in its last ring, and so has kicked already. Each signal
+   * Returns whether this worker sent the signal in its last ring, and so has kicked already. Each signal
    * counts once. Another worker's signal for the same row may be mistaken for it, which costs only latency.
    */
   takeOwnSignal(signal: Signal): boolean;

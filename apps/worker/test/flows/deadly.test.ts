@@ -130,7 +130,7 @@ test('a line set aside crashes no worker in a later pass, which decides about ot
   );
 });
 
-test('a name server failure costs no answer, not even that of a single line', async () => {
+test('a name server failure costs no answer, not even of a single line', async () => {
   const batch = await house.submit([{ input: 'paid' }]);
   const worker = house.worker();
   await untilEnded(worker);

@@ -14,12 +14,11 @@ export function afterCalls(answered: Answered): StepDecision {
   const said = messagesOf(answered, true);
   const isComplete = areSettled(calls);
   const rows = calls.map((call) => newToolCall(call, isComplete));
+  const parts = { bill: answer, calls: rows, changes };
   if (isComplete) {
     const { reason, message, move } = afterResults(run, run.last_seq + said.length, calls, toolPolicy);
-    const parts = { bill: answer, calls: rows, changes };
     return decided(run, key, 'settle', reason, parts, [...said, message], move);
   }
-  const parts = { bill: answer, calls: rows, changes };
   return calls.some(({ planned }) => planned.awaits !== null)
     ? decided(run, key, 'answer', 'waits for the caller', parts, said, { state: 'requires_action' })
     : decided(run, key, 'answer', 'calls tools', parts, said, { state: 'acting' });

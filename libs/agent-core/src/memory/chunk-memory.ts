@@ -47,10 +47,14 @@ export interface MemoryNeeds {
 
 /** Returns the locks and reads that memory calls need. */
 export function memoryNeeds(runs: readonly RunWithCalls[]): MemoryNeeds {
-  const reviewed = runs.flatMap(({ run }) => (run.batch_apply === 'review' ? [run] : []));
+  const reviewed = reviewedRuns(runs);
   const some = (test: (call: PlannedCall) => boolean): boolean => runs.some(({ calls }) => calls.some(test));
   const isRearranging = some(({ tool_name }) => REARRANGING_TOOLS.has(tool_name));
   return { agents: isRearranging || reviewed.length > 0, labels: some(mayRename), reviewed };
+}
+
+function reviewedRuns(runs: readonly RunWithCalls[]): readonly RememberingRun[] {
+  return runs.flatMap(({ run }) => (run.batch_apply === 'review' ? [run] : []));
 }
 
 /**
@@ -64,7 +68,7 @@ export function openBlocks(
   newId: () => string,
 ): OpenBlocks {
   const blocks = openStored(stored);
-  const { reviewed } = memoryNeeds(runs);
+  const reviewed = reviewedRuns(runs);
   if (reviewed.length > 0) openDrafts(blocks, reviewed, stored, newId);
   for (const { run, done = [] } of runs) {
     if (!done.some((call) => LABEL_TOOLS.has(call.tool_name))) continue;
@@ -87,22 +91,24 @@ export interface EditedBlock {
 export function editedBlocks(blocks: OpenBlocks, runs: readonly RunWithCalls[]): readonly EditedBlock[] {
   return runs.flatMap(({ run, done = [] }) =>
     (done.length > 0 ? (blocks.attached.get(ownerOf(run)) ?? []) : []).map((block_id) => ({
-      ...{ run_id: run.id, step_number: run.step_number, block_id },
+      run_id: run.id,
+      step_number: run.step_number,
+      block_id,
       shown: blocks.seen.get(seenKey(run.id, block_id))?.revision ?? 0,
     })),
   );
 }
 
+/** A text written by the run alone. */
+export interface OwnText {
+  readonly run_id: string;
+  readonly block_id: string;
+  readonly revision: number;
+  readonly value: string;
+}
+
 /** Makes runs know the texts that they wrote themselves. */
-export function recallTexts(
-  { seen }: OpenBlocks,
-  texts: readonly {
-    readonly run_id: string;
-    readonly block_id: string;
-    readonly revision: number;
-    readonly value: string;
-  }[],
-): void {
+export function recallTexts({ seen }: OpenBlocks, texts: readonly OwnText[]): void {
   for (const { run_id, block_id, revision, value } of texts)
     seen.set(seenKey(run_id, block_id), { revision, value });
 }

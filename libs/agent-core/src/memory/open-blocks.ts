@@ -30,8 +30,8 @@ export interface RunWithCalls {
   readonly done?: readonly PlannedCall[];
 }
 
-/** A block at its present revision. */
-interface StoredBlock extends BlockView {
+/** A block attached to an agent, at its present revision. */
+export interface StoredBlock extends BlockView {
   readonly agent_id: string;
   readonly conflict_policy: ConflictPolicy;
   /** The run that wrote the present revision; null for a person. */
@@ -42,11 +42,13 @@ interface StoredBlock extends BlockView {
 export interface ShownBlock {
   readonly run_id: string;
   readonly block_id: string;
+  /** The revision shown by the request. */
   readonly revision: number;
+  /** The label shown by the request; for steps sealed before labels were stored, the present label. */
   readonly label: string;
-  /** Null where the present revision holds the same. */
+  /** The value of that revision; null when the head has the same value and description. */
   readonly value: string | null;
-  /** Set with a value. */
+  /** The description of that revision, with a value. */
   readonly description: string | null;
 }
 

@@ -25,16 +25,17 @@ interface SearchingStep {
   readonly step_number: number;
 }
 
-/** A call's search of archival memory. */
-export interface PassageAsked {
-  readonly call: PlannedCall;
-  readonly search: ArchivalSearch & SearchingStep & { readonly agent_id: string; readonly batch_id: string };
-}
+/** A search of an agent's archival memory. */
+export type PassageSearch = ArchivalSearch &
+  SearchingStep & { readonly agent_id: string; readonly batch_id: string };
 
-/** A call's search of its conversation. */
-export interface MessagesAsked {
+/** A search of a run's conversation. */
+export type MessageSearch = ConversationSearch & SearchingStep & { readonly conversation_id: string };
+
+/** A call with its search. */
+interface Asked<Search> {
   readonly call: PlannedCall;
-  readonly search: ConversationSearch & SearchingStep & { readonly conversation_id: string };
+  readonly search: Search;
 }
 
 /** The store's answer to a call, and the passage that the call adds. */
@@ -47,8 +48,8 @@ export type StoreAnswers = ReadonlyMap<PlannedCall, StoreAnswer>;
 
 /** Parsed calls of a chunk: open searches, and answers without a search. */
 export interface StoreQuestions {
-  readonly passages: readonly PassageAsked[];
-  readonly messages: readonly MessagesAsked[];
+  readonly passages: readonly Asked<PassageSearch>[];
+  readonly messages: readonly Asked<MessageSearch>[];
   readonly answered: StoreAnswers;
 }
 
@@ -64,8 +65,8 @@ export function readStoreCalls(
   asked: readonly AskedCall[],
   zones: ReadonlyMap<string, string>,
 ): StoreQuestions {
-  const passages: PassageAsked[] = [];
-  const messages: MessagesAsked[] = [];
+  const passages: Asked<PassageSearch>[] = [];
+  const messages: Asked<MessageSearch>[] = [];
   const answered = new Map<PlannedCall, StoreAnswer>();
   for (const { run, call } of asked) {
     const { id: run_id, step_number, agent_id, batch_id, conversation_id } = run;

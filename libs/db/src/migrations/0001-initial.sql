@@ -452,7 +452,7 @@ create table queued_input (
 );
 
 -- Runs that wait for the same work and are claimed together: 'ready' for a step to be sent, 'tools' for calls to be carried
--- out. Inserted in the transaction that moves the runs into that state, deleted in the one that moves them out. The lease is
+-- out. A row is inserted with the move of its runs into that state, and deleted with their move out. The lease is
 -- here, never on a run or step.
 create table run_chunk (
   id uuid primary key,

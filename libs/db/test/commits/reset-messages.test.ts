@@ -1,3 +1,4 @@
+import type { MessageSearch } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import {
@@ -8,7 +9,6 @@ import {
   resetMessages,
   searchMessages,
   type Database,
-  type MessageSearch,
   type NewAgent,
 } from '../../src/index.ts';
 import { openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';

@@ -1,3 +1,4 @@
+import type { MessageSearch, PassageSearch } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import {
@@ -9,8 +10,6 @@ import {
   searchMessages,
   searchPassages,
   type Database,
-  type MessageSearch,
-  type PassageSearch,
   type Tx,
 } from '../../src/index.ts';
 import { openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';

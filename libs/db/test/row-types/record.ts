@@ -25,13 +25,15 @@ export interface StatementRecord {
   readonly statements: readonly RecordedStatement[];
 }
 
-const recorded = new Map<string, RecordedStatement>();
-const stacks = new AsyncLocalStorage<string>();
+/** By the text of the statement. Null: libs/db/src did not run it, or it has no single result. */
+const recorded = new Map<string, RecordedStatement | null>();
+/** Errors whose stacks are formatted only for a new statement: source maps make that slow. */
+const callers = new AsyncLocalStorage<Error>();
 
 const raw = Object.getPrototypeOf(sql`select`) as RawBuilder<unknown>;
 const { execute } = raw;
 raw.execute = function (this: RawBuilder<unknown>, ...args) {
-  return stacks.run(new Error().stack ?? '', () => execute.apply(this, args));
+  return callers.run(new Error(), () => execute.apply(this, args));
 };
 
 type Query = (...args: unknown[]) => unknown;
@@ -39,32 +41,34 @@ const client = pg.Client.prototype as unknown as { query: Query };
 const { query } = client;
 client.query = function (this: unknown, ...args) {
   const sent = query.apply(this, args);
-  const stack = stacks.getStore();
-  if (stack !== undefined && sent instanceof Promise)
+  const caller = callers.getStore();
+  if (caller !== undefined && sent instanceof Promise)
     void sent.then(
-      (result: pg.QueryResult<Record<string, unknown>>) => note(stack, result),
+      (result: pg.QueryResult<Record<string, unknown>>) => note(textOf(args[0]), caller, result),
       () => undefined,
     );
   return sent;
 };
 
-function note(stack: string, { fields, rows }: pg.QueryResult<Record<string, unknown>>): void {
-  // A simple query of several statements, such as a migration, has no single result.
-  if (!Array.isArray(fields)) return;
-  const frames = [...stack.matchAll(/\/(libs\/db\/src\/[^:()]+\.ts):(\d+)/g)].map(
+function textOf(query: unknown): string {
+  return typeof query === 'string' ? query : (query as pg.QueryConfig).text;
+}
+
+function note(text: string, caller: Error, { fields, rows }: pg.QueryResult<Record<string, unknown>>): void {
+  let statement = recorded.get(text);
+  if (statement === undefined) recorded.set(text, (statement = describe(caller, fields)));
+  for (const [name, column] of Object.entries(statement?.columns ?? {}))
+    column.has_null ||= rows.some((row) => row[name] === null);
+}
+
+function describe(caller: Error, fields: readonly pg.FieldDef[]): RecordedStatement | null {
+  const frames = [...(caller.stack ?? '').matchAll(/\/(libs\/db\/src\/[^:()]+\.ts):(\d+)/g)].map(
     ([, file, line]) => `${file}:${line}`,
   );
-  if (frames.length === 0) return;
-  const names = fields.map((field) => field.name);
-  const key = JSON.stringify([frames, names]);
-  let statement = recorded.get(key);
-  if (statement === undefined) {
-    const columns = fields.map(({ name, dataTypeID }) => [name, { type_id: dataTypeID, has_null: false }]);
-    statement = { frames, columns: Object.fromEntries(columns) as RecordedStatement['columns'] };
-    recorded.set(key, statement);
-  }
-  for (const [name, column] of Object.entries(statement.columns))
-    column.has_null ||= rows.some((row) => row[name] === null);
+  // A simple query of several statements, such as a migration, has no single result.
+  if (frames.length === 0 || !Array.isArray(fields)) return null;
+  const columns = fields.map(({ name, dataTypeID }) => [name, { type_id: dataTypeID, has_null: false }]);
+  return { frames, columns: Object.fromEntries(columns) as RecordedStatement['columns'] };
 }
 
 afterAll(() => {
@@ -72,7 +76,7 @@ afterAll(() => {
   mkdirSync(directory, { recursive: true });
   const record: StatementRecord = {
     test_file: expect.getState().testPath ?? '',
-    statements: [...recorded.values()],
+    statements: [...recorded.values()].filter((statement) => statement !== null),
   };
   writeFileSync(join(directory, `${randomUUID()}.json`), JSON.stringify(record));
 });

@@ -11,7 +11,7 @@ import {
 import type { RunToDecide } from '@nightshift/db';
 import type { HeldLease } from '../../leases/keeper.ts';
 import { validateArguments } from '../../flow-parts/calls/argument-validator.ts';
-import { yieldEvery } from '../../breathe.ts';
+import { yieldEvery } from '../../yielding.ts';
 import type { FlowDeps, ToolReply } from '../../flow-parts/deps.ts';
 import { callKey, isJournalled, requestOf } from '../../flow-parts/calls/call.ts';
 
@@ -98,9 +98,9 @@ async function planQuickCalls(
   const endsWithAnswer = (call: PlannedCall): boolean =>
     endsInCommit(call) || (isPlain(call) && quickTools.worthTrying(call.tool_name) > 0);
   const calls: QuickCall[] = [];
-  const breathe = yieldEvery();
+  const yieldIfDue = yieldEvery();
   for (const run of runs.values()) {
-    await breathe();
+    await yieldIfDue();
     const { id: run_id, agent_id, definition_id, step_number } = run;
     const uses = asking.get(run_id);
     if (uses === undefined) continue;

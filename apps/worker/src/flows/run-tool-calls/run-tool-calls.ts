@@ -14,7 +14,7 @@ import {
 } from '@nightshift/db';
 import type { HeldLease } from '../../leases/keeper.ts';
 import { withLease } from '../../leases/with-lease.ts';
-import { yieldEvery } from '../../breathe.ts';
+import { yieldEvery } from '../../yielding.ts';
 import type { FlowDeps, FlowReport } from '../../flow-parts/deps.ts';
 import { ringAfterCommit } from '../../flow-parts/ring.ts';
 import { askInWaves, keepBeforeLeaving, keepReplies, type CallReplies } from './ask-in-waves.ts';
@@ -153,10 +153,10 @@ async function readCalls({ db, definitions }: FlowDeps, runIds: readonly string[
     db,
     acting.map((run) => run.definition_id),
   );
-  const breathe = yieldEvery();
+  const yieldIfDue = yieldEvery();
   const calls: Call[] = [];
   for (const run of acting) {
-    await breathe();
+    await yieldIfDue();
     calls.push(...callsOf(run, cached.get(run.definition_id)?.toolPolicy ?? NO_TOOL_POLICY));
   }
   return calls;

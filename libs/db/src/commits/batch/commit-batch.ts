@@ -151,7 +151,7 @@ function planRuns(
   });
 }
 
-/** Creates distinct ids and sorts them: ids of one millisecond are random, and their order is that of the runs. */
+/** Creates distinct ids and sorts them: ids of one millisecond are random, and they must ascend with the runs. */
 function distinctSorted(make: () => string, count: number): readonly string[] {
   const ids = new Set<string>();
   while (ids.size < count) ids.add(make());

@@ -10,14 +10,7 @@ import { lockAgent } from '../../locks/catalog/lock-agent.ts';
  */
 export async function attachTool(trx: Tx, projectId: string, agentId: string, toolId: string): Promise<void> {
   await lockAgent(trx, projectId, agentId);
-  const tool = await trx
-    .selectFrom('tool')
-    .select('id')
-    .where('id', '=', toolId)
-    .where('project_id', '=', projectId)
-    .forKeyShare()
-    .executeTakeFirst();
-  if (tool === undefined) throw new NightshiftError('not_found', `There is no tool tool-${toolId}.`);
+  await assertTool(toolsOf(trx, projectId, toolId).forKeyShare(), toolId);
   await trx
     .insertInto('agent_tool')
     .values((eb) => ({
@@ -36,12 +29,15 @@ export async function attachTool(trx: Tx, projectId: string, agentId: string, to
 /** Detaches a tool from an agent, if attached, as in Letta. Throws: `not_found`. Locks: the agent's row. */
 export async function detachTool(trx: Tx, projectId: string, agentId: string, toolId: string): Promise<void> {
   await lockAgent(trx, projectId, agentId);
-  const tool = await trx
-    .selectFrom('tool')
-    .select('id')
-    .where('id', '=', toolId)
-    .where('project_id', '=', projectId)
-    .executeTakeFirst();
-  if (tool === undefined) throw new NightshiftError('not_found', `There is no tool tool-${toolId}.`);
+  await assertTool(toolsOf(trx, projectId, toolId), toolId);
   await trx.deleteFrom('agent_tool').where('agent_id', '=', agentId).where('tool_id', '=', toolId).execute();
+}
+
+function toolsOf(trx: Tx, projectId: string, toolId: string) {
+  return trx.selectFrom('tool').select('id').where('id', '=', toolId).where('project_id', '=', projectId);
+}
+
+async function assertTool(tools: ReturnType<typeof toolsOf>, toolId: string): Promise<void> {
+  if ((await tools.executeTakeFirst()) === undefined)
+    throw new NightshiftError('not_found', `There is no tool tool-${toolId}.`);
 }

@@ -1,7 +1,6 @@
 import type { Account } from '@nightshift/agent-core';
-import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
-import { uuidArray } from '../../uuid-array.ts';
+import { anyUuid } from '../../fragments.ts';
 
 /** The caps, spending and reservations of a capped batch. */
 export interface LockedBudget extends Account {
@@ -29,7 +28,7 @@ export async function lockBudgets(
       'spent_output_tokens',
     ])
     .select(['reserved_nanousd', 'reserved_output_tokens'])
-    .where('batch_id', '=', sql<string>`any(${uuidArray(batchIds)}::uuid[])`)
+    .where('batch_id', '=', anyUuid(batchIds))
     .orderBy('batch_id')
     .forNoKeyUpdate()
     .execute();

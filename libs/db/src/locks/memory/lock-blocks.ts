@@ -1,15 +1,7 @@
-import { NightshiftError, type BlockView, type ConflictPolicy } from '@nightshift/agent-core';
+import { NightshiftError, type StoredBlock } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
 import { uuidArray } from '../../uuid-array.ts';
-
-/** A block attached to an agent, at its present revision. */
-export interface LockedBlock extends BlockView {
-  readonly agent_id: string;
-  /** The run that wrote this revision; null for an API request. */
-  readonly writer_run_id: string | null;
-  readonly conflict_policy: ConflictPolicy;
-}
 
 /**
  * Serializes writes of a block until the transaction ends; a later statement reads the previous writer's commit.
@@ -55,7 +47,7 @@ export async function shareLockBlocks(
 export async function lockBlocksOfAgents(
   trx: Tx,
   agentIds: readonly string[],
-): Promise<readonly LockedBlock[]> {
+): Promise<readonly StoredBlock[]> {
   const { rows: locked } = await sql<{ id: string }>`
     select b.id from block b
      where b.id in (select block_id from agent_block where agent_id = any(${agentIds}::uuid[]))
@@ -63,7 +55,7 @@ export async function lockBlocksOfAgents(
        for no key update of b
   `.execute(trx);
   // A separate statement: it sees commits from during the wait for the locks.
-  const { rows } = await sql<Omit<LockedBlock, 'value'> & { readonly value: string | null }>`
+  const { rows } = await sql<Omit<StoredBlock, 'value'> & { readonly value: string | null }>`
     select ab.agent_id, b.id as block_id, r.revision, b.label, r.description, r.char_limit, r.read_only,
            case when row_number() over (partition by b.id) = 1 then r.value end as value,
            r.run_id as writer_run_id, b.conflict_policy

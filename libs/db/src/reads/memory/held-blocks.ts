@@ -1,25 +1,14 @@
-import type { BlockView, ConflictPolicy } from '@nightshift/agent-core';
+import type { StoredDraft } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
-
-/** A draft: an agent's changes of a block in a batch under review. */
-export interface HeldDraft extends BlockView {
-  readonly batch_id: string;
-  readonly agent_id: string;
-  /** The original block; the draft itself for a new block. */
-  readonly stands_for: string;
-  readonly kind: 'revised' | 'created' | 'detached' | 'dropped';
-  readonly conflict_policy: ConflictPolicy;
-  readonly writer_run_id: string | null;
-}
 
 /** Reads the drafts of agents in batches under review. The caller has locked the agents. Index: primary keys. */
 export async function readHeldDrafts(
   trx: Tx,
   runs: readonly { readonly batch_id: string; readonly agent_id: string }[],
-): Promise<readonly HeldDraft[]> {
+): Promise<readonly StoredDraft[]> {
   const payload = runs.map(({ batch_id, agent_id }) => ({ batch_id, agent_id }));
-  const { rows } = await sql<HeldDraft>`
+  const { rows } = await sql<StoredDraft>`
     select h.batch_id, h.agent_id, h.block_id as stands_for, h.kind, d.id as block_id, r.revision, d.label, r.description,
            r.value, r.char_limit, r.read_only, r.run_id as writer_run_id, o.conflict_policy
       from (select distinct * from json_to_recordset(${JSON.stringify(payload)}::json) as d(batch_id uuid, agent_id uuid)) w

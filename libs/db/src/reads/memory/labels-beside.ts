@@ -1,13 +1,6 @@
-import { NightshiftError, toStorableText } from '@nightshift/agent-core';
+import { NightshiftError, toStorableText, type UsedLabel } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
-
-/** A label used by an agent. */
-export interface UsedLabel {
-  readonly agent_id: string;
-  readonly block_id: string;
-  readonly label: string;
-}
 
 /**
  * Reads all labels of every agent that has one of these blocks, since a new label must be free for each of them.

@@ -1,20 +1,6 @@
-import type { StepKey } from '@nightshift/agent-core';
+import type { EditedBlock, OwnText, ShownBlock, StepKey } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
-
-/** A block as the request of a step showed it. */
-export interface ShownBlock {
-  readonly run_id: string;
-  readonly block_id: string;
-  /** The revision shown by the request. */
-  readonly revision: number;
-  /** The label shown by the request; for steps sealed before labels were stored, the present label. */
-  readonly label: string;
-  /** The value of that revision; null when the head has the same value and description. */
-  readonly value: string | null;
-  /** The description of that revision, with a value. */
-  readonly description: string | null;
-}
 
 /**
  * Reads the blocks shown by the requests of steps. The caller has locked the blocks in an earlier statement, so that heads
@@ -42,23 +28,6 @@ export async function readShownBlocks(trx: Tx, steps: readonly StepKey[]): Promi
     const { value = null, description = null } = (differs ? texts.get(key(row)) : null) ?? {};
     return { ...row, value, description };
   });
-}
-
-/** A block that a run may know from edits in its present step. */
-export interface EditedBlock {
-  readonly run_id: string;
-  readonly step_number: number;
-  readonly block_id: string;
-  /** The revision shown to the run; 0 for none. */
-  readonly shown: number;
-}
-
-/** A text written by the run alone. */
-export interface OwnText {
-  readonly run_id: string;
-  readonly block_id: string;
-  readonly revision: number;
-  readonly value: string;
 }
 
 /**

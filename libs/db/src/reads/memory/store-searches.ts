@@ -1,23 +1,7 @@
-import type {
-  ArchivalHit,
-  ArchivalSearch,
-  ConversationHit,
-  ConversationSearch,
-} from '@nightshift/agent-core';
+import type { ArchivalHit, ConversationHit, MessageSearch, PassageSearch } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
 import { UNMERGED } from '../../fragments.ts';
-
-/** The searching step. */
-interface SearchingStep {
-  readonly run_id: string;
-  readonly step_number: number;
-}
-/** A search of an agent's archival memory. */
-export type PassageSearch = ArchivalSearch &
-  SearchingStep & { readonly agent_id: string; readonly batch_id: string };
-/** A search of a run's conversation. */
-export type MessageSearch = ConversationSearch & SearchingStep & { readonly conversation_id: string };
 
 /** Reads the time zones of agents, and the time. Index: primary key. */
 export async function readTimeZones(
