@@ -94,18 +94,38 @@ create table batch (
   takeovers integer not null default 0,
   apply text not null default 'auto'::text,
   budgeted boolean not null default false,
+  accepted integer not null default 0,
+  source json,
+  skipped json not null default '{}'::json,
+  hold_if json,
+  schedule_id uuid,
+  tick_due_at timestamp with time zone,
   constraint batch_pkey PRIMARY KEY (id),
   constraint batch_apply CHECK ((apply = ANY (ARRAY['auto'::text, 'review'::text]))),
   constraint batch_cancelling CHECK (((state <> ALL (ARRAY['cancelling'::text, 'cancelled'::text])) OR (cancel_requested_at IS NOT NULL))),
   constraint batch_ended CHECK (((state = ANY (ARRAY['completed'::text, 'cancelled'::text, 'failed'::text])) = (completed_at IS NOT NULL))),
   constraint batch_paused CHECK (((state <> 'paused'::text) OR (state_reason IS NOT NULL))),
   constraint batch_state_check CHECK ((state = ANY (ARRAY['receiving'::text, 'running'::text, 'paused'::text, 'cancelling'::text, 'completed'::text, 'cancelled'::text, 'failed'::text]))),
-  constraint batch_total_check CHECK ((total >= 0))
+  constraint batch_tick CHECK (((schedule_id IS NULL) = (tick_due_at IS NULL))),
+  constraint batch_total_check CHECK ((total >= 0)),
+  constraint batch_within_total CHECK (((accepted >= 0) AND (accepted <= total) AND ((state = 'receiving'::text) OR (accepted = total))))
 );
 CREATE INDEX batch_by_age ON public.batch USING btree (project_id, created_at, id);
+CREATE INDEX batch_by_schedule ON public.batch USING btree (schedule_id, created_at, id) WHERE (schedule_id IS NOT NULL);
 CREATE INDEX batch_due ON public.batch USING btree (next_due_at) WHERE (next_due_at IS NOT NULL);
 CREATE INDEX batch_not_due ON public.batch USING btree (id) WHERE ((next_due_at IS NULL) AND (state = ANY (ARRAY['running'::text, 'paused'::text, 'cancelling'::text])));
 CREATE INDEX batch_open ON public.batch USING btree (state) WHERE (completed_at IS NULL);
+
+create table batch_agent (
+  batch_id uuid not null,
+  ordinal integer not null,
+  agent_id uuid not null,
+  project_id uuid not null,
+  skip_reason text,
+  constraint batch_agent_pkey PRIMARY KEY (batch_id, ordinal),
+  constraint batch_agent_ordinal_check CHECK ((ordinal >= 0))
+);
+CREATE INDEX batch_agent_skipped ON public.batch_agent USING btree (batch_id, ordinal) WHERE (skip_reason IS NOT NULL);
 
 create table batch_budget (
   batch_id uuid not null,
@@ -270,6 +290,35 @@ create table credential (
   constraint credential_name_key UNIQUE (name)
 );
 
+create table cursor_rewind (
+  agent_id uuid not null,
+  name text not null,
+  project_id uuid not null,
+  to_seq integer not null,
+  rewinds integer not null,
+  rewound_at timestamp with time zone not null default app_now(),
+  constraint cursor_rewind_pkey PRIMARY KEY (agent_id, name),
+  constraint cursor_rewind_rewinds_check CHECK ((rewinds >= 1)),
+  constraint cursor_rewind_to_seq_check CHECK ((to_seq >= 0))
+);
+
+create table cursor_span (
+  run_id uuid not null,
+  agent_id uuid not null,
+  name text not null,
+  project_id uuid not null,
+  batch_id uuid not null,
+  from_seq integer not null,
+  to_seq integer not null,
+  rewinds integer not null default 0,
+  reverted_at timestamp with time zone,
+  constraint cursor_span_pkey PRIMARY KEY (run_id),
+  constraint cursor_span_forward CHECK ((to_seq > from_seq)),
+  constraint cursor_span_from_seq_check CHECK ((from_seq >= 0))
+);
+CREATE INDEX cursor_span_by_agent ON public.cursor_span USING btree (agent_id, name, run_id);
+CREATE INDEX cursor_span_by_batch ON public.cursor_span USING btree (batch_id, agent_id);
+
 create table definition (
   id uuid not null,
   project_id uuid not null,
@@ -284,6 +333,7 @@ create table definition (
   context_window_limit integer not null default 128000,
   compaction json not null default '{"mode":"sliding_window","evict_ratio":0.3}'::json,
   shows_counts boolean not null default false,
+  writable_labels text[],
   constraint definition_pkey PRIMARY KEY (id),
   constraint definition_context_window_limit_check CHECK ((context_window_limit > 0))
 );
@@ -350,11 +400,13 @@ create table message (
   otid text,
   name text,
   created_at timestamp with time zone not null default app_now(),
+  said_at timestamp with time zone,
   constraint message_pkey PRIMARY KEY (conversation_id, seq),
   constraint message_role_check CHECK ((role = ANY (ARRAY['user'::text, 'assistant'::text, 'system'::text]))),
   constraint message_seq_check CHECK (((seq >= 0) AND (seq <= 16777215)))
 );
 CREATE UNIQUE INDEX message_answer_once ON public.message USING btree (run_id, step_number) WHERE ((role = 'assistant'::text) AND (step_number IS NOT NULL));
+CREATE UNIQUE INDEX message_appended_otid ON public.message USING btree (conversation_id, otid) WHERE ((run_id IS NULL) AND (otid IS NOT NULL));
 
 create table passage (
   id uuid not null,
@@ -534,17 +586,33 @@ create table schedule (
   name text not null,
   cron text not null,
   time_zone text not null,
-  template json not null,
+  body json not null,
   state text not null,
   state_reason text,
+  overlap text not null default 'skip'::text,
+  catch_up_window_s integer not null default 3600,
+  jitter_s integer not null default 0,
+  ends_at timestamp with time zone,
+  max_cost_nanousd_per_month bigint,
+  failures_max integer,
+  tick_due_at timestamp with time zone,
   next_due_at timestamp with time zone,
+  revision integer not null default 1,
   created_at timestamp with time zone not null default app_now(),
   updated_at timestamp with time zone not null default app_now(),
   constraint schedule_pkey PRIMARY KEY (id),
   constraint schedule_project_id_name_key UNIQUE (project_id, name),
-  constraint schedule_due CHECK (((state = 'active'::text) = (next_due_at IS NOT NULL))),
-  constraint schedule_state_check CHECK ((state = ANY (ARRAY['active'::text, 'paused'::text])))
+  constraint schedule_catch_up_window_s_check CHECK ((catch_up_window_s >= 0)),
+  constraint schedule_due CHECK ((((state = 'active'::text) = (tick_due_at IS NOT NULL)) AND ((tick_due_at IS NULL) = (next_due_at IS NULL)))),
+  constraint schedule_failures_max_check CHECK ((failures_max >= 1)),
+  constraint schedule_jitter_s_check CHECK ((jitter_s >= 0)),
+  constraint schedule_max_cost_nanousd_per_month_check CHECK ((max_cost_nanousd_per_month > 0)),
+  constraint schedule_overlap_check CHECK ((overlap = ANY (ARRAY['skip'::text, 'queue'::text]))),
+  constraint schedule_says_why CHECK (((state = 'active'::text) OR (state_reason IS NOT NULL))),
+  constraint schedule_state_check CHECK ((state = ANY (ARRAY['active'::text, 'paused'::text, 'ended'::text])))
 );
+CREATE INDEX schedule_by_age ON public.schedule USING btree (project_id, created_at, id);
+CREATE INDEX schedule_due ON public.schedule USING btree (next_due_at) WHERE (next_due_at IS NOT NULL);
 
 create table step (
   project_id uuid not null,
@@ -604,13 +672,19 @@ create table tick (
   schedule_id uuid not null,
   due_at timestamp with time zone not null,
   project_id uuid not null,
-  batch_id uuid,
+  is_manual boolean not null default false,
   outcome text not null,
+  reason text,
+  message text,
+  batch_id uuid,
   created_at timestamp with time zone not null default app_now(),
   constraint tick_pkey PRIMARY KEY (schedule_id, due_at),
-  constraint tick_outcome_check CHECK ((outcome = ANY (ARRAY['started'::text, 'skipped'::text, 'missed'::text]))),
+  constraint tick_outcome_check CHECK ((outcome = ANY (ARRAY['started'::text, 'waiting'::text, 'skipped'::text, 'missed'::text, 'refused'::text]))),
+  constraint tick_says_why CHECK (((outcome = 'started'::text) OR (reason IS NOT NULL))),
   constraint tick_started CHECK (((outcome = 'started'::text) = (batch_id IS NOT NULL)))
 );
+CREATE UNIQUE INDEX tick_by_batch ON public.tick USING btree (batch_id) WHERE (batch_id IS NOT NULL);
+CREATE UNIQUE INDEX tick_waiting ON public.tick USING btree (schedule_id) WHERE (outcome = 'waiting'::text);
 
 create table token_calibration (
   model text not null,
@@ -679,6 +753,22 @@ create table tool_call (
   constraint tool_call_verdict_check CHECK ((verdict = ANY (ARRAY['approved'::text, 'denied'::text, 'answered'::text])))
 ) with (fillfactor=40);
 
+create table waiting_message (
+  conversation_id uuid not null,
+  place integer not null,
+  project_id uuid not null,
+  role text not null,
+  content json not null,
+  otid text,
+  name text,
+  said_at timestamp with time zone,
+  created_at timestamp with time zone not null default app_now(),
+  constraint waiting_message_pkey PRIMARY KEY (conversation_id, place),
+  constraint waiting_message_place_check CHECK ((place >= 1)),
+  constraint waiting_message_role_check CHECK ((role = ANY (ARRAY['user'::text, 'assistant'::text, 'system'::text])))
+);
+CREATE UNIQUE INDEX waiting_message_otid ON public.waiting_message USING btree (conversation_id, otid) WHERE (otid IS NOT NULL);
+
 alter table agent add constraint agent_conversation_id_fkey FOREIGN KEY (conversation_id) REFERENCES conversation(id);
 alter table agent add constraint agent_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table agent_block add constraint agent_block_agent_id_fkey FOREIGN KEY (agent_id) REFERENCES agent(id) ON DELETE CASCADE;
@@ -689,6 +779,8 @@ alter table agent_tool add constraint agent_tool_project_id_fkey FOREIGN KEY (pr
 alter table agent_tool add constraint agent_tool_tool_id_fkey FOREIGN KEY (tool_id) REFERENCES tool(id) ON DELETE CASCADE;
 alter table audit_report add constraint audit_report_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table batch add constraint batch_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table batch_agent add constraint batch_agent_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES batch(id) ON DELETE CASCADE;
+alter table batch_agent add constraint batch_agent_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table batch_budget add constraint batch_budget_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES batch(id) ON DELETE CASCADE;
 alter table batch_budget add constraint batch_budget_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table batch_tally add constraint batch_tally_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES batch(id) ON DELETE CASCADE;
@@ -704,6 +796,8 @@ alter table conversation add constraint conversation_project_id_fkey FOREIGN KEY
 alter table conversation_summary add constraint conversation_summary_conversation_id_fkey FOREIGN KEY (conversation_id) REFERENCES conversation(id);
 alter table conversation_summary add constraint conversation_summary_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table credential add constraint credential_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table cursor_rewind add constraint cursor_rewind_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table cursor_span add constraint cursor_span_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table definition add constraint definition_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table doubted_submission add constraint doubted_submission_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table doubted_submission add constraint doubted_submission_provider_batch_id_fkey FOREIGN KEY (provider_batch_id) REFERENCES provider_batch(id);
@@ -727,6 +821,8 @@ alter table run_chunk add constraint run_chunk_project_id_fkey FOREIGN KEY (proj
 alter table schedule add constraint schedule_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table tick add constraint tick_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES batch(id);
 alter table tick add constraint tick_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
-alter table tick add constraint tick_schedule_id_fkey FOREIGN KEY (schedule_id) REFERENCES schedule(id);
+alter table tick add constraint tick_schedule_id_fkey FOREIGN KEY (schedule_id) REFERENCES schedule(id) ON DELETE CASCADE;
 alter table token_calibration add constraint token_calibration_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table tool add constraint tool_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table waiting_message add constraint waiting_message_conversation_id_fkey FOREIGN KEY (conversation_id) REFERENCES conversation(id) ON DELETE CASCADE;
+alter table waiting_message add constraint waiting_message_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);

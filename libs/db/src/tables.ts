@@ -176,6 +176,7 @@ export interface DefinitionTable {
   context_window_limit: Generated<number>;
   compaction: JsonDefaulted<CompactionPolicy>;
   shows_counts: Generated<boolean>;
+  writable_labels: string[] | null;
   created_at: Stamped;
 }
 
@@ -198,6 +199,18 @@ export interface BatchTable extends LeaseColumns {
   takeovers: Generated<number>;
   apply: Generated<'auto' | 'review'>;
   budgeted: Generated<boolean>;
+  accepted: Generated<number>;
+  source: JsonColumn<unknown> | null;
+  skipped: JsonDefaulted<Readonly<Record<string, number>>>;
+  hold_if: JsonColumn<HoldRule> | null;
+  schedule_id: string | null;
+  tick_due_at: Timestamp | null;
+}
+
+/** Agents with such a change stay held when a batch accepts its changes at its end. */
+export interface HoldRule {
+  /** Part of a block's characters that a change removes, between 0 and 1. */
+  readonly shrinks_by: number;
 }
 
 export interface HeldChangeTable {
@@ -413,6 +426,7 @@ export interface MessageTable {
   shown: Generated<boolean>;
   otid: string | null;
   name: string | null;
+  said_at: Timestamp | null;
   created_at: Stamped;
 }
 
@@ -466,21 +480,77 @@ export interface ScheduleTable {
   name: string;
   cron: string;
   time_zone: string;
-  template: JsonColumn<unknown>;
-  state: 'active' | 'paused';
+  body: JsonColumn<unknown>;
+  state: ScheduleState;
   state_reason: string | null;
+  overlap: Generated<'skip' | 'queue'>;
+  catch_up_window_s: Generated<number>;
+  jitter_s: Generated<number>;
+  ends_at: Timestamp | null;
+  max_cost_nanousd_per_month: number | null;
+  failures_max: number | null;
+  tick_due_at: Timestamp | null;
   next_due_at: Timestamp | null;
+  revision: Generated<number>;
   created_at: Stamped;
   updated_at: Stamped;
 }
+
+export type ScheduleState = 'active' | 'paused' | 'ended';
 
 export interface TickTable {
   schedule_id: string;
   due_at: Timestamp;
   project_id: string;
+  is_manual: Generated<boolean>;
+  outcome: TickOutcome;
+  reason: string | null;
+  message: string | null;
   batch_id: string | null;
-  outcome: 'started' | 'skipped' | 'missed';
   created_at: Stamped;
+}
+
+export type TickOutcome = 'started' | 'waiting' | 'skipped' | 'missed' | 'refused';
+
+export interface BatchAgentTable {
+  batch_id: string;
+  ordinal: number;
+  agent_id: string;
+  project_id: string;
+  skip_reason: string | null;
+}
+
+export interface WaitingMessageTable {
+  conversation_id: string;
+  place: number;
+  project_id: string;
+  role: 'user' | 'assistant' | 'system';
+  content: JsonColumn<unknown>;
+  otid: string | null;
+  name: string | null;
+  said_at: Timestamp | null;
+  created_at: Stamped;
+}
+
+export interface CursorSpanTable {
+  run_id: string;
+  agent_id: string;
+  name: string;
+  project_id: string;
+  batch_id: string;
+  from_seq: number;
+  to_seq: number;
+  rewinds: Generated<number>;
+  reverted_at: Timestamp | null;
+}
+
+export interface CursorRewindTable {
+  agent_id: string;
+  name: string;
+  project_id: string;
+  to_seq: number;
+  rewinds: number;
+  rewound_at: Stamped;
 }
 
 export interface AuditReportTable {
@@ -549,6 +619,10 @@ export interface DB {
   result_line: ResultLineTable;
   schedule: ScheduleTable;
   tick: TickTable;
+  batch_agent: BatchAgentTable;
+  waiting_message: WaitingMessageTable;
+  cursor_span: CursorSpanTable;
+  cursor_rewind: CursorRewindTable;
   audit_report: AuditReportTable;
   idempotency_key: IdempotencyKeyTable;
   token_calibration: TokenCalibrationTable;

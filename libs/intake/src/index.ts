@@ -12,8 +12,10 @@ export {
   type PlannableBatch,
   type Refusal,
 } from './plan-batch.ts';
+export { prepareBatch, type BatchSource, type PreparedBatch } from './prepare-batch.ts';
 export { BATCH_BYTES_MAX, MAX_STEPS_DEFAULT, type BatchRequest } from './request.ts';
 export { requestedRuns } from './requested-runs.ts';
 export { sentence } from './sentence.ts';
+export { storeBatch, type StoreSettings, type StoredBatch } from './store-batch.ts';
 export { toResultFormat } from './to-result-format.ts';
 export { toCap } from './to-runs.ts';

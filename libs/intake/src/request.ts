@@ -82,11 +82,61 @@ export interface RunsRequest {
   readonly inputs?: readonly TemplateInput[] | null | undefined;
 }
 
-/** A submitted batch, validated against the API's schema. */
-export interface BatchRequest extends RunsRequest, CapRequest {
+/** Selects agents, like the filters of the list of agents. */
+export interface AgentSelection {
+  readonly ids?: readonly string[] | null | undefined;
+  readonly tags?: readonly string[] | null | undefined;
+  readonly match_all_tags?: boolean | null | undefined;
+  readonly query_text?: string | null | undefined;
+  /** Least new messages under the cursor. */
+  readonly min_new_messages?: number | null | undefined;
+  readonly limit?: number | null | undefined;
+}
+
+/** The fields shared by fleets and memory rewrites. */
+interface SelectionRequest {
+  readonly agents: AgentSelection;
+  /** Name of the cursor that says which messages are new. */
+  readonly cursor?: string | null | undefined;
+  /** Handle; overrides the agents' models. */
+  readonly model?: string | null | undefined;
+  readonly max_steps?: number | null | undefined;
+  readonly max_cost_usd_per_run?: number | null | undefined;
+  readonly max_output_tokens_per_run?: number | null | undefined;
+  /** Accepts a selection without agents. */
+  readonly allow_empty?: boolean | null | undefined;
+}
+
+/** Selected agents and one text template for their inputs. */
+export interface FleetRequest extends SelectionRequest {
+  readonly kind?: 'fleet' | null | undefined;
+  readonly input: string;
+  readonly conversation?: 'agent' | 'isolated' | null | undefined;
+  readonly client_tools?: readonly ClientTool[] | null | undefined;
+  readonly response_format?: ResponseFormat | null | undefined;
+}
+
+/** Selected agents that rewrite their memory with our prompt. */
+export interface RewriteRequest extends SelectionRequest {
+  readonly kind: 'memory_rewrite';
+  /** Labels of the blocks to rewrite. */
+  readonly blocks: readonly string[];
+  readonly instruction?: string | null | undefined;
+  /** Replaces our prompt. */
+  readonly prompt?: string | null | undefined;
+  readonly create_blocks?: boolean | null | undefined;
+  readonly parts_max?: number | null | undefined;
+}
+
+/** The fields shared by all batches. */
+export interface BatchOptions extends CapRequest {
   readonly callback_url?: string | null | undefined;
   /** ISO time. */
   readonly deadline?: string | null | undefined;
   readonly metadata?: Readonly<Record<string, unknown>> | null | undefined;
   readonly apply?: 'auto' | 'review' | null | undefined;
+  readonly hold_if?: { readonly shrinks_by: number } | null | undefined;
 }
+
+/** A submitted batch, validated against the API's schema. */
+export type BatchRequest = BatchOptions & (RunsRequest | FleetRequest | RewriteRequest);

@@ -54,11 +54,12 @@ export const OTHER_INVARIANTS: readonly Invariant[] = [
     id: 'I17',
     name: 'a schedule starts one batch per due moment, each batch for one moment, none ahead of time',
     sql: sql`
-      select 'batch of several ticks' as what, batch_id as id, count(*)::int as ticks, max(due_at) as due_at
-        from tick where batch_id is not null group by batch_id having count(*) > 1
+      select 'tick ahead of its schedule' as what, t.schedule_id as id, t.due_at
+        from tick t join schedule s on s.id = t.schedule_id where not t.is_manual and t.due_at >= s.tick_due_at
       union all
-      select 'tick ahead of its schedule', t.schedule_id, 1, t.due_at
-        from tick t join schedule s on s.id = t.schedule_id where t.due_at >= s.next_due_at`,
+      select 'batch without its tick', b.id, b.tick_due_at
+        from batch b left join tick t on t.batch_id = b.id
+       where b.schedule_id is not null and (t.schedule_id, t.due_at) is distinct from (b.schedule_id, b.tick_due_at)`,
   },
   {
     id: 'I18',

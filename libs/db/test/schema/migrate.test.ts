@@ -69,7 +69,7 @@ describe('migrating', () => {
   test('refuses a database of an earlier development state with the command that removes it', async () => {
     const db = program();
     await migrateToLatest(db);
-    await sql`update kysely_migration set name = '0001_initial'`.execute(db);
+    await sql`update kysely_migration set name = '0001_initial' where name = '0001-initial'`.execute(db);
     const refusal = { code: 'database_from_past', message: expect.stringContaining('npm start -- --fresh') };
     await expect(migrateToLatest(db)).rejects.toMatchObject(refusal);
     await expect(assertMigrated(db)).rejects.toMatchObject(refusal);

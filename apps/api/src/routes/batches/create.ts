@@ -4,18 +4,22 @@ import {
   findIdempotentBatch,
   inTransaction,
   lockIdempotencyKey,
-  newId,
   readBatch,
   readNow,
-  type NewRun,
   type Tx,
 } from '@nightshift/db';
-import { acceptBatch, BATCH_BYTES_MAX, requestedRuns, toCap } from '@nightshift/intake';
+import {
+  BATCH_BYTES_MAX,
+  prepareBatch,
+  storeBatch,
+  type PreparedBatch,
+  type StoredBatch,
+} from '@nightshift/intake';
 import { holdMore } from '../../body-budget.ts';
 import type { App, Context } from '../../context.ts';
 import { elapsedMs } from '../../large-bodies/handed-over.ts';
 import { problems } from '../../schemas/answers.ts';
-import { batchInput, batchResponse, type BatchInput } from '../../schemas/batch.ts';
+import { batchInput, batchResponse } from '../../schemas/batch.ts';
 import { toBatchResponse } from '../../wire/to-batch.ts';
 import { idempotencyHeaders, idempotencyOf, type Idempotency } from './idempotency.ts';
 
@@ -40,13 +44,12 @@ export function createBatch(app: App, context: Context, path: string, hide: bool
       },
     },
     async (request, reply) => {
-      const { body } = request;
       const idempotency = idempotencyOf(request);
       const now = await readNow(context.db);
       const arrivedAt = new Date(now.getTime() - elapsedMs(reply));
-      const runs = await requestedRuns(body, (bytes) => holdMore(request, bytes));
+      const prepared = await prepareBatch(request.body, (bytes) => holdMore(request, bytes));
       const made = await inTransaction(context.db, (trx) =>
-        acceptOnce(trx, context, { body, runs, now, arrivedAt }, idempotency),
+        acceptOnce(trx, context, { prepared, now, arrivedAt }, idempotency),
       );
       if (made.ready > 0) await context.bell.ring([{ kind: 'compose', id: '*' }]);
       if (made.replayed) void reply.header('idempotent-replayed', 'true');
@@ -56,22 +59,19 @@ export function createBatch(app: App, context: Context, path: string, hide: bool
 }
 
 interface CreateRequest {
-  readonly body: BatchInput;
-  readonly runs: readonly NewRun[];
+  readonly prepared: PreparedBatch;
   readonly now: Date;
   readonly arrivedAt: Date;
 }
 
-interface CreateResult {
-  readonly batch_id: string;
-  readonly ready: number;
+interface CreateResult extends StoredBatch {
   readonly replayed: boolean;
 }
 
 async function acceptOnce(
   trx: Tx,
   { projectId, prices }: Pick<Context, 'projectId' | 'prices'>,
-  { body, runs, now, arrivedAt }: CreateRequest,
+  { prepared, now, arrivedAt }: CreateRequest,
   idempotency: Idempotency,
 ): Promise<CreateResult> {
   const { key, request_sha256, replay_minutes, by_retry } = idempotency;
@@ -87,20 +87,13 @@ async function acceptOnce(
         'This Idempotency-Key was already used with another body. Send a new key.',
       );
     }
-    return { batch_id: earlier.batch_id, ready: 0, replayed: true };
+    return { batch_id: earlier.batch_id, ready: 0, is_receiving: false, replayed: true };
   }
   // Checked after the replay: a repeated batch may have been accepted before its deadline.
-  const batch = {
-    id: newId(),
-    callback_url: body.callback_url ?? null,
-    deadline: body.deadline ?? null,
-    metadata: body.metadata ?? null,
-    apply: body.apply ?? 'auto',
-    cap: toCap(body),
-    runs,
-    shared_path: body.template == null ? null : '/template',
+  const made = await storeBatch(trx, projectId, prepared, {
+    now,
+    prices,
     idempotency: { key, request_sha256, by_retry },
-  };
-  const { ready } = await acceptBatch(trx, projectId, batch, { now, prices });
-  return { batch_id: batch.id, ready, replayed: false };
+  });
+  return { ...made, replayed: false };
 }

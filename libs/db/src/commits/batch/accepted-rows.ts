@@ -47,8 +47,8 @@ async function insertBatch(
   const budgeted = isCapped(batch);
   await sql`
     with accepted as (
-      insert into batch (id, project_id, state, total, metadata, callback_url, apply, budgeted, created_at, updated_at)
-      values (${batch.id}, ${projectId}, 'running', ${batch.runs.length},
+      insert into batch (id, project_id, state, total, accepted, metadata, callback_url, apply, budgeted, created_at, updated_at)
+      values (${batch.id}, ${projectId}, 'running', ${batch.runs.length}, ${batch.runs.length},
         ${batch.metadata === null ? null : storableJson(batch.metadata)}::json, ${batch.callback_url},
         ${batch.apply ?? 'auto'}, ${budgeted}, ${now}, ${now})
       returning id, project_id)

@@ -1,0 +1,53 @@
+import { NightshiftError, type PriceTable } from '@nightshift/agent-core';
+import { newId, type NewBatch, type Tx } from '@nightshift/db';
+import { acceptBatch } from './accept-batch.ts';
+import type { PreparedBatch } from './prepare-batch.ts';
+import { toCap } from './to-runs.ts';
+
+/** The origin of a batch, and the facts of its checks. */
+export interface StoreSettings {
+  /** The database's time. */
+  readonly now: Date;
+  readonly prices: PriceTable;
+  readonly idempotency: NewBatch['idempotency'];
+  /** The tick that makes the batch; its row is the caller's. Default: none. */
+  readonly tick?: { readonly schedule_id: string; readonly due_at: Date };
+  /** Lowers the cost cap of the body. Default: none. */
+  readonly max_cost_nanousd?: number | null;
+}
+
+export interface StoredBatch {
+  readonly batch_id: string;
+  /** Runs that can be sealed: ring `compose`. */
+  readonly ready: number;
+  /** Runs are made of its source: ring `accept`. */
+  readonly is_receiving: boolean;
+}
+
+/**
+ * Stores a batch: with all its runs, or as `receiving` with its source.
+ * Throws: the refusal of the plan, before anything is stored.
+ */
+export async function storeBatch(
+  trx: Tx,
+  projectId: string,
+  prepared: PreparedBatch,
+  settings: StoreSettings,
+): Promise<StoredBatch> {
+  const { now, prices, idempotency } = settings;
+  const { options } = prepared;
+  if ('source' in prepared) throw new NightshiftError('invalid_argument', 'Fleets are not accepted yet.');
+  const batch = {
+    id: newId(),
+    callback_url: options.callback_url ?? null,
+    deadline: options.deadline ?? null,
+    metadata: options.metadata ?? null,
+    apply: options.apply ?? 'auto',
+    cap: toCap(options),
+    runs: prepared.runs,
+    shared_path: prepared.shared_path,
+    idempotency,
+  };
+  const { ready } = await acceptBatch(trx, projectId, batch, { now, prices });
+  return { batch_id: batch.id, ready, is_receiving: false };
+}
