@@ -37,6 +37,7 @@ export interface Workers {
 
 const WORKERS = 3;
 const KINDS: readonly SignalKind[] = [
+  'accept',
   'compose',
   'submit',
   'reconcile',

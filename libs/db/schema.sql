@@ -96,6 +96,7 @@ create table batch (
   budgeted boolean not null default false,
   accepted integer not null default 0,
   source json,
+  agents_taken integer not null default 0,
   skipped json not null default '{}'::json,
   hold_if json,
   schedule_id uuid,
@@ -125,7 +126,7 @@ create table batch_agent (
   constraint batch_agent_pkey PRIMARY KEY (batch_id, ordinal),
   constraint batch_agent_ordinal_check CHECK ((ordinal >= 0))
 );
-CREATE INDEX batch_agent_skipped ON public.batch_agent USING btree (batch_id, ordinal) WHERE (skip_reason IS NOT NULL);
+CREATE INDEX batch_agent_skipped ON public.batch_agent USING btree (batch_id, agent_id) WHERE (skip_reason IS NOT NULL);
 
 create table batch_budget (
   batch_id uuid not null,

@@ -34,6 +34,8 @@ describe('submitting', () => {
       apply: 'auto',
       counts: {
         total: 1,
+        accepted: 1,
+        skipped: {},
         queued: 0,
         in_progress: 1,
         requires_action: 0,

@@ -16,7 +16,25 @@ export type { DB } from './tables.ts';
 export { assertMigrated, migrateToLatest, MIGRATIONS } from './migrations/migrate.ts';
 
 // Writes and reads of the API.
-export { commitBatch, type AcceptedBatch } from './commits/batch/commit-batch.ts';
+export { commitBatch, placeRuns, type AcceptedBatch, type PlacedRuns } from './commits/batch/commit-batch.ts';
+export { receiveBatch, type ReceivedBatch } from './commits/batch/receive-batch.ts';
+export {
+  commitAccepted,
+  commitPortion,
+  lockReceivingBatch,
+  readNextBatchAgents,
+  type AcceptedPortion,
+  type ReceivingBatch,
+} from './commits/batch/accept-portion.ts';
+export { listSkippedAgents, type SkippedAgent } from './reads/batch/skipped-agents.ts';
+export {
+  readFleetAgents,
+  type EndedRun,
+  type FleetAgent,
+  type FleetBlock,
+  type FleetFacts,
+} from './reads/catalog/fleet-agents.ts';
+export { readKnownAgents, readSelectedAgents, type SelectedAgents } from './reads/catalog/selected-agents.ts';
 export type { InputMessage, NewBatch, NewRun } from './commits/batch/new-batch.ts';
 export { distinctDefinitions, requestedDefinitions } from './commits/batch/requested-definitions.ts';
 export { attachBlock, detachBlock } from './commits/memory/attach-block.ts';
@@ -194,6 +212,7 @@ export {
 } from './claims/provider-batch/claim-provider-batches.ts';
 export { claimToolsChunk, type ClaimedRunChunk } from './claims/run/claim-run-chunk.ts';
 export { readTimeZones, searchMessages, searchPassages } from './reads/memory/store-searches.ts';
+export { readBlockLabels } from './reads/memory/block-labels.ts';
 export { readHeldDrafts } from './reads/memory/held-blocks.ts';
 export { assertLabelFree, readLabelsBeside } from './reads/memory/labels-beside.ts';
 export { lockBlock, lockBlocksOfAgents } from './locks/memory/lock-blocks.ts';

@@ -201,6 +201,7 @@ export interface BatchTable extends LeaseColumns {
   budgeted: Generated<boolean>;
   accepted: Generated<number>;
   source: JsonColumn<unknown> | null;
+  agents_taken: Generated<number>;
   skipped: JsonDefaulted<Readonly<Record<string, number>>>;
   hold_if: JsonColumn<HoldRule> | null;
   schedule_id: string | null;

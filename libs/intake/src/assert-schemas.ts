@@ -7,13 +7,16 @@ import {
 } from '@nightshift/agent-core';
 import { yieldEvery } from '@nightshift/services';
 import { HELD_MS_MAX } from './held.ts';
-import type { RunsRequest } from './request.ts';
+import type { FleetRequest, RunsRequest } from './request.ts';
 import { sentence } from './sentence.ts';
 
 /** Maximum number of different schemas in one batch; compiling each takes a millisecond or more. */
 const SCHEMAS_MAX = 1_000;
 /** Maximum characters of all different schemas together; a large schema takes seconds to compile. */
 const SCHEMAS_CHARS_MAX = 2_000_000;
+
+/** The parts of a body that hold schemas; a fleet has them at its top level. */
+type SchemaHolders = RunsRequest & { readonly fleet?: FleetRequest };
 
 /** Returns the problem of a schema as a sentence; null without one. */
 type SchemaCheck = (schema: unknown) => string | null;
@@ -26,7 +29,7 @@ const CHECKS = { tool: checkInputSchema, result: checkResultSchema };
  * Throws: `validation_failed` for invalid schemas, or for the first schema above the limits.
  */
 export async function assertSchemas(
-  body: RunsRequest,
+  body: SchemaHolders,
   checks: Readonly<Record<'tool' | 'result', SchemaCheck>> = CHECKS,
 ): Promise<void> {
   const yieldIfDue = yieldEvery(HELD_MS_MAX);
@@ -57,10 +60,12 @@ export async function assertSchemas(
   throw new NightshiftError('validation_failed', sentence(`${first.path}: ${first.message}`), { fields });
 }
 
-function* schemasOf({ requests, template }: RunsRequest) {
-  const all = template == null ? (requests ?? []) : [template];
+function* schemasOf(body: SchemaHolders) {
+  const { requests = [], template, fleet } = body;
+  const shared = fleet ?? template;
+  const all = shared == null ? (requests ?? []) : [shared];
   for (const [index, { client_tools, response_format }] of all.entries()) {
-    const path = template == null ? `/requests/${index}` : '/template';
+    const path = fleet != null ? '' : template != null ? '/template' : `/requests/${index}`;
     for (const [place, { parameters }] of (client_tools ?? []).entries()) {
       if (parameters == null) continue;
       yield { path: `${path}/client_tools/${place}/parameters`, kind: 'tool', schema: parameters } as const;

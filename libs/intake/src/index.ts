@@ -12,6 +12,8 @@ export {
   type PlannableBatch,
   type Refusal,
 } from './plan-batch.ts';
+export { acceptPortion, type PortionReport } from './fleet/accept-portion.ts';
+export { toSelection } from './fleet/store-fleet.ts';
 export { prepareBatch, type BatchSource, type PreparedBatch } from './prepare-batch.ts';
 export { BATCH_BYTES_MAX, MAX_STEPS_DEFAULT, type BatchRequest } from './request.ts';
 export { requestedRuns } from './requested-runs.ts';

@@ -123,7 +123,7 @@ function refuseUnfitAgents(batch: PlannableBatch, facts: BatchFacts): Refusal | 
  * name of another tool.
  */
 export function refuseUnfit(
-  batch: PlannableBatch,
+  batch: Pick<PlannableBatch, 'shared_path'>,
   index: number,
   { tool_rules, tools }: Pick<Definition, 'tool_rules' | 'tools'>,
 ): Refusal | null {

@@ -1,5 +1,7 @@
 import type { NewRun } from '@nightshift/db';
 import type { BatchOptions, BatchRequest, FleetRequest, RewriteRequest, RunsRequest } from './request.ts';
+import { assertSchemas } from './assert-schemas.ts';
+import { parseFleetInput } from './fleet/fleet-input.ts';
 import { requestedRuns } from './requested-runs.ts';
 
 /** A batch body with its runs, or with the source that `accept-batch` makes them of. */
@@ -10,6 +12,9 @@ export type PreparedBatch = { readonly options: BatchOptions } & (
 /** The part of a body that the runs of a fleet are made of; stored with the batch. */
 export type BatchSource = FleetRequest | RewriteRequest;
 
+/** The fields of a body that are columns of the batch, not part of its source. */
+const OPTIONS = ['callback_url', 'metadata', 'apply', 'hold_if', 'max_cost_usd', 'max_output_tokens'];
+
 /**
  * Prepares a batch outside any transaction: fills its template, checks its schemas.
  * `hold` gets the bytes of each filled template and may throw to end the work.
@@ -19,7 +24,16 @@ export async function prepareBatch(
   body: BatchRequest,
   hold: (bytes: number) => void,
 ): Promise<PreparedBatch> {
-  if ('agents' in body) return { options: body, source: body };
+  if ('agents' in body) return prepareFleet(body);
   const runs = await requestedRuns(body satisfies RunsRequest, hold);
   return { options: body, runs, shared_path: body.template == null ? null : '/template' };
+}
+
+async function prepareFleet(body: BatchOptions & BatchSource): Promise<PreparedBatch> {
+  if (body.kind !== 'memory_rewrite') {
+    parseFleetInput(body.input, body.cursor != null);
+    await assertSchemas({ fleet: body });
+  }
+  const fields = Object.entries(body).filter(([name, value]) => value != null && !OPTIONS.includes(name));
+  return { options: body, source: Object.fromEntries(fields) as unknown as BatchSource };
 }

@@ -1,6 +1,7 @@
-import { NightshiftError, type PriceTable } from '@nightshift/agent-core';
+import type { PriceTable } from '@nightshift/agent-core';
 import { newId, type NewBatch, type Tx } from '@nightshift/db';
 import { acceptBatch } from './accept-batch.ts';
+import { storeFleet } from './fleet/store-fleet.ts';
 import type { PreparedBatch } from './prepare-batch.ts';
 import { toCap } from './to-runs.ts';
 
@@ -36,7 +37,6 @@ export async function storeBatch(
 ): Promise<StoredBatch> {
   const { now, prices, idempotency } = settings;
   const { options } = prepared;
-  if ('source' in prepared) throw new NightshiftError('invalid_argument', 'Fleets are not accepted yet.');
   const batch = {
     id: newId(),
     callback_url: options.callback_url ?? null,
@@ -44,10 +44,13 @@ export async function storeBatch(
     metadata: options.metadata ?? null,
     apply: options.apply ?? 'auto',
     cap: toCap(options),
-    runs: prepared.runs,
-    shared_path: prepared.shared_path,
     idempotency,
   };
-  const { ready } = await acceptBatch(trx, projectId, batch, { now, prices });
+  if ('source' in prepared) {
+    await storeFleet(trx, projectId, { batch, source: prepared.source, options }, { now, prices });
+    return { batch_id: batch.id, ready: 0, is_receiving: true };
+  }
+  const { runs, shared_path } = prepared;
+  const { ready } = await acceptBatch(trx, projectId, { ...batch, runs, shared_path }, { now, prices });
   return { batch_id: batch.id, ready, is_receiving: false };
 }

@@ -52,6 +52,8 @@ function makeEngine(): Liquid {
   const liquid = new Liquid({
     strictVariables: true,
     strictFilters: true,
+    // `default` and `if` may ask for a missing variable.
+    lenientIf: true,
     // Callers give the variables, so properties of prototypes must not be readable.
     ownPropertyOnly: true,
     templates: {},
@@ -120,17 +122,33 @@ function toJson(value: object | null, memoryLimit: Context['memoryLimit']): stri
  */
 export type TextTemplate = (variables: Readonly<Record<string, unknown>>, path: string) => string;
 
+/** A variable that a template reads: its name and the properties behind it; a computed property is a nested list. */
+export type VariablePath = readonly unknown[];
+
 /**
  * Parses a Liquid template at the JSON pointer `path`. A missing variable or an unknown filter is an error, never an empty text.
  * Throws: `validation_failed` with `path`.
  */
 export function parseTemplate(text: string, path: string): TextTemplate {
+  return parseWithVariables(text, path).fill;
+}
+
+/** As {@link parseTemplate}, with the variables that the template reads from outside. */
+export function parseWithVariables(
+  text: string,
+  path: string,
+): { readonly fill: TextTemplate; readonly variables: readonly VariablePath[] } {
   let parsed: Template[] = [];
+  let variables: readonly VariablePath[] = [];
   const inTime = runWithTimeout(PARSE_MS_MAX, () => {
     parsed = explain(path, () => engine.parse(text));
+    variables = explain(path, () => engine.globalVariableSegmentsSync(parsed));
   });
   if (!inTime) throw unusable(path, `takes more than ${PARSE_MS_MAX / 1000} s to parse`);
-  return (variables, at) => explain(at, () => toStorableText(render(parsed, variables)));
+  return {
+    fill: (values, at) => explain(at, () => toStorableText(render(parsed, values))),
+    variables,
+  };
 }
 
 function render(parsed: Template[], variables: Readonly<Record<string, unknown>>): string {
@@ -146,7 +164,7 @@ function explain<T>(path: string, act: () => T): T {
   }
 }
 
-function unusable(path: string, message: string): NightshiftError {
+export function unusable(path: string, message: string): NightshiftError {
   return new NightshiftError('validation_failed', `${path}: ${message}.`, { fields: [{ path, message }] });
 }
 

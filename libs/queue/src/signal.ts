@@ -1,5 +1,6 @@
 /** The kinds of signals, one for each flow that a signal can start. */
 export const SIGNAL_KINDS = [
+  'accept',
   'compose',
   'submit',
   'poll',

@@ -13,6 +13,7 @@ import { listAgents, retrieveAgent } from './agents/read.ts';
 import { resetMessages } from './agents/reset-messages.ts';
 import { updateAgent } from './agents/update.ts';
 import { cancelBatch } from './batches/cancel.ts';
+import { listSkipped } from './batches/skipped.ts';
 import { createBatch } from './batches/create.ts';
 import { listBatchMessages } from './batches/list-messages.ts';
 import { listMemoryChanges } from './batches/memory-changes.ts';
@@ -65,6 +66,7 @@ const BATCHES: readonly BatchRoute[] = [
   resumeBatch,
   changeBatchCaps,
   listBatchMessages,
+  listSkipped,
   listMemoryChanges,
   revertBatch,
   listHeldChanges,

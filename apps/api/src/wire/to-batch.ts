@@ -17,8 +17,8 @@ const STATUS: Readonly<Record<BatchState, BatchResponse['status']>> = {
 
 /** Converts a stored batch to an answer. */
 export function toBatchResponse(batch: BatchRow): BatchResponse {
-  const { total, queued, requires_action, completed, failed, cancelled, expired } = batch;
-  const in_progress = total - queued - requires_action - completed - failed - cancelled - expired;
+  const { total, accepted, skipped, queued, requires_action, completed, failed, cancelled, expired } = batch;
+  const in_progress = accepted - queued - requires_action - completed - failed - cancelled - expired;
   const completedAt =
     batch.completed_at ?? (STATUS[batch.state] === 'cancelled' ? batch.cancel_requested_at : null);
   return {
@@ -31,7 +31,18 @@ export function toBatchResponse(batch: BatchRow): BatchResponse {
     state: batch.state,
     state_reason: batch.state_reason,
     apply: batch.apply,
-    counts: { total, queued, in_progress, requires_action, completed, failed, cancelled, expired },
+    counts: {
+      total,
+      accepted,
+      skipped,
+      queued,
+      in_progress,
+      requires_action,
+      completed,
+      failed,
+      cancelled,
+      expired,
+    },
     usage: toUsage(batch),
     limits: {
       max_cost_usd: toUsd(batch.max_cost_nanousd),

@@ -68,6 +68,8 @@ export interface BellPort {
 
 /** Named points between the steps of flows, where tests pause, kill or race. Unused in production. */
 export const HOOK_POINTS = [
+  'accept.before_commit',
+  'accept.after_commit',
   'compose.before_commit',
   'compose.after_commit',
   'submit.after_claim',

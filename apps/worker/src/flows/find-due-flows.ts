@@ -5,6 +5,7 @@ import { IDEMPOTENCY_KEY_DAYS } from './sweep/sweep.ts';
 
 /** Flows that look for due rows. */
 export type DueFlow =
+  | 'accept'
   | 'compose'
   | 'submit'
   | 'reconcile'
@@ -29,13 +30,14 @@ const OF_PROVIDER_BATCHES = {
 
 /** Flows by the state of a due batch: an ended batch waits for its callback. */
 const OF_BATCHES = {
+  receiving: 'accept',
   running: 'finish',
   paused: 'finish',
   cancelling: 'cancel',
   completed: 'webhook',
   failed: 'webhook',
   cancelled: 'webhook',
-} as const satisfies Record<Exclude<BatchState, 'receiving'>, DueFlow>;
+} as const satisfies Record<BatchState, DueFlow>;
 
 /** Runs past their deadline that one look checks: most of them may be at the provider, for a day. */
 const LATE_RUNS_MAX = 1_000;

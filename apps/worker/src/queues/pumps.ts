@@ -1,4 +1,5 @@
 import type { SignalKind } from '@nightshift/queue';
+import { acceptBatch } from '../flows/accept-batch/accept-batch.ts';
 import { auditBooks } from '../flows/audit-books/audit-books.ts';
 import { cancelBatch } from '../flows/cancel-batch/cancel-batch.ts';
 import { composeProviderBatch } from '../flows/compose-provider-batch/compose-provider-batch.ts';
@@ -22,6 +23,8 @@ type Lanes = number | ((deps: FlowDeps) => number);
 const FLOWS: Readonly<
   Record<FlowKind, { readonly flow: (deps: FlowDeps) => Promise<FlowReport>; readonly lanes: Lanes }>
 > = {
+  // Several lanes, so that a large fleet does not delay the others.
+  accept: { flow: acceptBatch, lanes: 2 },
   compose: { flow: composeProviderBatch, lanes: 1 },
   submit: { flow: submitProviderBatch, lanes: 1 },
   reconcile: { flow: reconcileSubmission, lanes: 1 },

@@ -1,5 +1,6 @@
 import type {} from '../../../../test/global-setup.ts';
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
+import { acceptBatch } from '../../src/flows/accept-batch/accept-batch.ts';
 import { auditBooks } from '../../src/flows/audit-books/audit-books.ts';
 import { cancelBatch } from '../../src/flows/cancel-batch/cancel-batch.ts';
 import { composeProviderBatch } from '../../src/flows/compose-provider-batch/compose-provider-batch.ts';
@@ -16,6 +17,7 @@ import { sweep } from '../../src/flows/sweep/sweep.ts';
 import { openHouse, script, type House, type SubmittedBatch } from './house.ts';
 
 const FLOWS: Readonly<Record<DueFlow, (deps: FlowDeps) => Promise<FlowReport>>> = {
+  accept: acceptBatch,
   compose: composeProviderBatch,
   submit: submitProviderBatch,
   reconcile: reconcileSubmission,

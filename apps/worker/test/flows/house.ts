@@ -40,6 +40,7 @@ import { createSlots } from '../../src/flow-parts/slots.ts';
 import { createLeaseKeeper } from '../../src/leases/keeper.ts';
 import { anthropicProvider } from '../../src/provider/anthropic.ts';
 import type { ProviderPort } from '../../src/provider/port.ts';
+import { acceptBatch as makeRuns } from '../../src/flows/accept-batch/accept-batch.ts';
 import { cancelBatch } from '../../src/flows/cancel-batch/cancel-batch.ts';
 import { composeProviderBatch } from '../../src/flows/compose-provider-batch/compose-provider-batch.ts';
 import { finishBatch } from '../../src/flows/finish-batch/finish-batch.ts';
@@ -286,6 +287,7 @@ export async function openHouse(
       for (let round = 0; round < rounds; round++) {
         let worked = false;
         for (const flow of [
+          makeRuns,
           composeProviderBatch,
           submitProviderBatch,
           reconcileSubmission,
@@ -301,7 +303,7 @@ export async function openHouse(
           if (report.worked) reports.push(report);
         }
         const [open] = await house.rows<{ count: number }>(
-          `select count(*)::int as count from batch where state in ('running', 'cancelling')`,
+          `select count(*)::int as count from batch where state in ('receiving', 'running', 'cancelling')`,
         );
         if (open?.count === 0) return reports;
         // Only the provider has work: let its timers run.

@@ -17,9 +17,9 @@ export const batchMachine: Machine<BatchState, BatchEvent> = {
   initial: ['receiving'],
   states: {
     receiving: {
-      meaning: 'Its runs are being stored. No worker sees them yet.',
-      next: 'The API, in the transaction that stores the runs.',
-      wakes: 'The request itself.',
+      meaning: 'Its runs are being made of its source, portion by portion. No step is sent yet.',
+      next: 'The accept flow, which continues behind the last portion. A cancel keeps the runs stored so far.',
+      wakes: 'The request that stored it.',
     },
     running: {
       meaning: 'All runs are stored, and at least one run has not ended.',

@@ -150,7 +150,7 @@ export function livenessInvariant(stalledAfterMs: number, now: RawBuilder<Date> 
     sql: sql`
       -- For an ended batch, its callback is due.
       select 'batch' as what, id, state, next_due_at, lease_until from batch
-       where state <> 'receiving' and next_due_at < ${limit} and lease_until < ${limit}
+       where next_due_at < ${limit} and lease_until < ${limit}
       union all
       select 'provider_batch', p.id, p.state, p.next_due_at, p.lease_until
         from provider_batch p join credential c on c.name = p.credential

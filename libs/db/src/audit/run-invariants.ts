@@ -7,11 +7,10 @@ export const RUN_INVARIANTS: readonly Invariant[] = [
     id: 'I1',
     name: 'a batch has as many runs as it was accepted with, and an ended one has none open',
     sql: sql`
-      select b.id as batch_id, b.state, b.total, count(r.id)::int as runs, count(r.id) filter (where r.ended_at is null)::int as open
+      select b.id as batch_id, b.state, b.accepted, count(r.id)::int as runs, count(r.id) filter (where r.ended_at is null)::int as open
         from batch b left join run r on r.batch_id = b.id
-       where b.state <> 'receiving'
        group by b.id
-      having b.total <> count(r.id) or (b.completed_at is not null and count(r.id) filter (where r.ended_at is null) > 0)`,
+      having b.accepted <> count(r.id) or (b.completed_at is not null and count(r.id) filter (where r.ended_at is null) > 0)`,
   },
   {
     id: 'I13',

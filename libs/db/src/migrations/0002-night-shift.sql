@@ -8,6 +8,8 @@ alter table batch
   add column accepted integer not null default 0,
   -- What the remaining runs are made of; null: the request stored all runs.
   add column source json,
+  -- Agents of the fleet whose runs are stored, or that are skipped.
+  add column agents_taken integer not null default 0,
   -- Number of skipped agents by reason.
   add column skipped json not null default '{}',
   -- Finishing the batch accepts its held changes, except for the agents named by this rule; null: a person decides.
@@ -30,7 +32,7 @@ create table batch_agent (
   skip_reason text,
   primary key (batch_id, ordinal)
 );
-create index batch_agent_skipped on batch_agent (batch_id, ordinal) where skip_reason is not null;
+create index batch_agent_skipped on batch_agent (batch_id, agent_id) where skip_reason is not null;
 
 -- Labels of the blocks that calls may write; null: all.
 alter table definition add column writable_labels text[];

@@ -19,7 +19,7 @@ import { holdMore } from '../../body-budget.ts';
 import type { App, Context } from '../../context.ts';
 import { elapsedMs } from '../../large-bodies/handed-over.ts';
 import { problems } from '../../schemas/answers.ts';
-import { batchInput, batchResponse } from '../../schemas/batch.ts';
+import { batchInput, batchResponse, toBatchRequest } from '../../schemas/batch.ts';
 import { toBatchResponse } from '../../wire/to-batch.ts';
 import { idempotencyHeaders, idempotencyOf, type Idempotency } from './idempotency.ts';
 
@@ -47,10 +47,11 @@ export function createBatch(app: App, context: Context, path: string, hide: bool
       const idempotency = idempotencyOf(request);
       const now = await readNow(context.db);
       const arrivedAt = new Date(now.getTime() - elapsedMs(reply));
-      const prepared = await prepareBatch(request.body, (bytes) => holdMore(request, bytes));
+      const prepared = await prepareBatch(toBatchRequest(request.body), (bytes) => holdMore(request, bytes));
       const made = await inTransaction(context.db, (trx) =>
         acceptOnce(trx, context, { prepared, now, arrivedAt }, idempotency),
       );
+      if (made.is_receiving) await context.bell.ring([{ kind: 'accept', id: made.batch_id }]);
       if (made.ready > 0) await context.bell.ring([{ kind: 'compose', id: '*' }]);
       if (made.replayed) void reply.header('idempotent-replayed', 'true');
       return toBatchResponse(await readBatch(context.db, context.projectId, made.batch_id));

@@ -28,29 +28,69 @@ export async function insertAccepted(
   plan: readonly PlannedRun[],
   now: string,
 ): Promise<void> {
-  const queued = plan.filter((run) => run.first_seq === null).length;
-  await insertBatch(trx, projectId, batch, queued, now);
+  const { runs } = batch;
+  const budgeted = isLimited(batch.cap) || runs.some(({ cap }) => isLimited(cap));
+  const stored: StoredState = {
+    ...{ state: 'running', total: runs.length, accepted: runs.length, queued: countQueued(plan) },
+    ...{ source: null, budgeted },
+  };
+  await insertBatch(trx, projectId, batch, stored, now);
+  await insertRunRows(trx, projectId, { ...batch, created_at: now }, plan, now);
+  await insertReadyChunks(trx, projectId, plan, now);
+}
+
+/** The columns of a batch row that tell whether its runs are stored. */
+export interface StoredState {
+  readonly state: 'running' | 'receiving';
+  readonly total: number;
+  readonly accepted: number;
+  readonly source: object | null;
+  readonly queued: number;
+  /** Whether it, or one of its runs, has a cap. */
+  readonly budgeted: boolean;
+}
+
+/** The batch of planned runs, as far as their rows depend on it. */
+export interface BatchOfRuns extends Pick<NewBatch, 'id' | 'deadline'> {
+  /** ISO time with microseconds; all runs of a batch share it. */
+  readonly created_at: string;
+}
+
+/** Inserts the rows of planned runs, except their chunks. The caller holds the conversations. */
+export async function insertRunRows(
+  trx: Tx,
+  projectId: string,
+  batch: BatchOfRuns,
+  plan: readonly PlannedRun[],
+  now: string,
+): Promise<void> {
   await assignConversations(trx, projectId, plan, now);
   await insertRuns(trx, projectId, batch, plan, now);
-  await insertReadyChunks(trx, projectId, plan, now);
   await insertMessages(trx, projectId, plan, now);
   await insertQueuedInput(trx, projectId, plan);
 }
 
-async function insertBatch(
+/** Counts the runs that wait for their conversation. */
+export function countQueued(plan: readonly PlannedRun[]): number {
+  return plan.filter((run) => run.first_seq === null).length;
+}
+
+/** Inserts the row of a batch, its budget and its idempotency key. */
+export async function insertBatch(
   trx: Tx,
   projectId: string,
-  batch: NewBatch,
-  queued: number,
+  batch: Omit<NewBatch, 'runs'>,
+  { state, total, accepted, source, queued, budgeted }: StoredState,
   now: string,
 ): Promise<void> {
-  const budgeted = isCapped(batch);
   await sql`
     with accepted as (
-      insert into batch (id, project_id, state, total, accepted, metadata, callback_url, apply, budgeted, created_at, updated_at)
-      values (${batch.id}, ${projectId}, 'running', ${batch.runs.length}, ${batch.runs.length},
+      insert into batch (id, project_id, state, total, accepted, source, metadata, callback_url, apply, budgeted, created_at,
+        updated_at, next_due_at)
+      values (${batch.id}, ${projectId}, ${state}, ${total}, ${accepted},
+        ${source === null ? null : storableJson(source)}::json,
         ${batch.metadata === null ? null : storableJson(batch.metadata)}::json, ${batch.callback_url},
-        ${batch.apply ?? 'auto'}, ${budgeted}, ${now}, ${now})
+        ${batch.apply ?? 'auto'}, ${budgeted}, ${now}, ${now}, ${state === 'receiving' ? now : null})
       returning id, project_id)
     insert into batch_tally (batch_id, slot, project_id, queued)
     select id, ${tallySlot()}::int, project_id, ${queued}::int from accepted where ${queued}::int > 0
@@ -72,11 +112,8 @@ async function insertBatch(
   `.execute(trx);
 }
 
-function isCapped(batch: NewBatch): boolean {
-  return limits(batch.cap) || batch.runs.some(({ cap }) => limits(cap));
-}
-
-function limits(cap: Cap | undefined): boolean {
+/** True for a cap with a limit. */
+export function isLimited(cap: Cap | undefined): boolean {
   return cap !== undefined && (cap.cost_nanousd !== null || cap.output_tokens !== null);
 }
 
@@ -112,7 +149,7 @@ async function assignConversations(
 async function insertRuns(
   trx: Tx,
   projectId: string,
-  batch: NewBatch,
+  batch: BatchOfRuns,
   plan: readonly PlannedRun[],
   now: string,
 ): Promise<void> {
@@ -123,7 +160,7 @@ async function insertRuns(
         started_at)
       select d.id, ${projectId}::uuid, ${batch.id}::uuid, d.agent_id, d.conversation_id, d.definition_id, d.ordinal, d.custom_id,
         case when d.first_seq is null then 'queued' else 'ready' end, d.max_steps, d.max_cost_nanousd, d.max_output_tokens,
-        d.first_seq, d.last_seq, d.deadline_at::timestamptz, d.deadline_at::timestamptz, ${now}::timestamptz,
+        d.first_seq, d.last_seq, d.deadline_at::timestamptz, d.deadline_at::timestamptz, ${batch.created_at}::timestamptz,
         case when d.first_seq is not null then ${now}::timestamptz end
       from ${unnestRows(rows, {
         id: ['uuid', (run) => run.id],

@@ -35,23 +35,51 @@ export async function commitBatch(
   requests: readonly RequestedDefinition[],
   agents: readonly RunAgent[],
 ): Promise<AcceptedBatch | null> {
+  const placed = await placeRuns(trx, projectId, batch.runs, requests, agents);
+  if (placed === null) return null;
+  const { plan, now } = placed;
+  await insertAccepted(trx, projectId, batch, plan, now);
+  const ready = plan.filter((run) => run.first_seq !== null).length;
+  return { run_ids: plan.map((run) => run.id), ready, queued: plan.length - ready };
+}
+
+/** Runs with their ids and their places in conversations, and the database's time as text. */
+export interface PlacedRuns {
+  readonly plan: readonly PlannedRun[];
+  readonly now: string;
+}
+
+/** The runs of the batch that are stored already. */
+export interface StoredBefore {
+  readonly runs: number;
+  readonly last_run_id: string | null;
+}
+
+/**
+ * Locks the conversations and agents of new runs, stores their definitions, and gives each run its id and its place.
+ * Returns null if an agent was changed or deleted since the read.
+ * Locks: as {@link commitBatch}.
+ */
+export async function placeRuns(
+  trx: Tx,
+  projectId: string,
+  runs: readonly NewRun[],
+  requests: readonly RequestedDefinition[],
+  agents: readonly RunAgent[],
+  before: StoredBefore = { runs: 0, last_run_id: null },
+): Promise<PlacedRuns | null> {
   const shared = new Set(
-    agents
-      .filter((_, ordinal) => batch.runs[ordinal]?.isolated !== true)
-      .map((agent) => agent.conversation_id),
+    agents.filter((_, place) => runs[place]?.isolated !== true).map((agent) => agent.conversation_id),
   );
   await shareLockAgents(trx, [
-    ...new Set(batch.runs.flatMap(({ isolated, agent_id }) => (isolated ? [agent_id] : []))),
+    ...new Set(runs.flatMap(({ isolated, agent_id }) => (isolated ? [agent_id] : []))),
   ]);
   await lockConversations(trx, [...shared]);
   const agentIds = [...new Set(requests.map((request) => request.agent_id))];
   const { now, conversations, is_agent_deleted } = await readStates(trx, [...shared], agentIds);
   if (is_agent_deleted || !(await storeDefinitions(trx, projectId, definitionsToStore(requests, agents))))
     return null;
-  const plan = planRuns(batch, agents, conversations);
-  await insertAccepted(trx, projectId, batch, plan, now);
-  const ready = plan.filter((run) => run.first_seq !== null).length;
-  return { run_ids: plan.map((run) => run.id), ready, queued: plan.length - ready };
+  return { plan: planRuns(runs, agents, conversations, before), now };
 }
 
 /** Definitions without a row, by id, each with one request for it. */
@@ -126,15 +154,16 @@ async function readStates(
 }
 
 function planRuns(
-  batch: NewBatch,
+  runs: readonly NewRun[],
   agents: readonly RunAgent[],
   conversations: ReadonlyMap<string, ConversationState>,
+  before: StoredBefore,
 ): readonly PlannedRun[] {
-  const ids = distinctSorted(newRunId, batch.runs.length);
+  const ids = ascendingRunIds(runs.length, before.last_run_id);
   const started = new Set<string>();
-  return ids.map((id, ordinal) => {
-    const request = batch.runs[ordinal] as NewRun;
-    const agent = agents[ordinal] as RunAgent;
+  return ids.map((id, place) => {
+    const request = runs[place] as NewRun;
+    const agent = agents[place] as RunAgent;
     const conversation_id = request.isolated ? newConversationId() : agent.conversation_id;
     const state = conversations.get(conversation_id) ?? EMPTY_AND_FREE;
     const starts = request.isolated || (!state.taken && !started.has(conversation_id));
@@ -144,11 +173,22 @@ function planRuns(
       request,
       conversation_id,
       definition_id: agent.definition_id,
-      ordinal,
+      ordinal: before.runs + place,
       first_seq: starts ? state.last_seq + 1 : null,
       last_seq: starts ? state.last_seq + request.messages.length : null,
     };
   });
+}
+
+/** Creates ascending run ids, all above `after`. */
+function ascendingRunIds(count: number, after: string | null): readonly string[] {
+  const ids = distinctSorted(newRunId, count);
+  const [first] = ids;
+  if (after === null || first === undefined || first > after) return ids;
+  // The worker of the last portion had a clock ahead of this one's: its next millisecond takes the place of the time.
+  const timeHex = (parseInt(after.slice(0, 13).replace('-', ''), 16) + 1).toString(16).padStart(12, '0');
+  const time = `${timeHex.slice(0, 8)}-${timeHex.slice(8)}`;
+  return distinctSorted(() => time + newRunId().slice(13), count);
 }
 
 /** Creates distinct ids and sorts them: ids of one millisecond are random, and they must ascend with the runs. */

@@ -14,13 +14,15 @@ export async function requestBatchCancel(trx: Tx, projectId: string, batchId: st
   if (!canTake(batchMachine, state, 'cancel')) return false;
   await trx
     .updateTable('batch')
-    .set({
+    .set((eb) => ({
       state: transition(batchMachine, state, 'cancel'),
       state_reason: null,
       cancel_requested_at: NOW,
       next_due_at: NOW,
       updated_at: NOW,
-    })
+      // A batch that is still being received keeps the runs stored so far.
+      total: eb.ref('accepted'),
+    }))
     .where('id', '=', batchId)
     .where('state', '=', state)
     .execute();

@@ -12,6 +12,8 @@ export interface BatchRow extends Usage {
   readonly state: BatchState;
   readonly state_reason: string | null;
   readonly total: number;
+  readonly accepted: number;
+  readonly skipped: Readonly<Record<string, number>>;
   readonly metadata: Record<string, unknown> | null;
   readonly apply: 'auto' | 'review';
   readonly callback_url: string | null;
@@ -64,7 +66,8 @@ function selectBatches(db: Database) {
       (join) => join.onTrue(),
     )
     .leftJoin('batch_budget as g', 'g.batch_id', 'b.id')
-    .select(['b.id', 'b.state', 'b.state_reason', 'b.total', 'b.metadata', 'b.apply', 'b.callback_url'])
+    .select(['b.id', 'b.state', 'b.state_reason', 'b.total', 'b.accepted', 'b.skipped', 'b.metadata'])
+    .select(['b.apply', 'b.callback_url'])
     .select(['b.callback_sent_at', 'b.callback_status_code', 'b.callback_error'])
     .select(['b.created_at', 'b.updated_at', 'b.cancel_requested_at', 'b.completed_at'])
     .select(['g.max_cost_nanousd', 'g.max_output_tokens', 'g.reserved_nanousd', 'g.reserved_output_tokens'])

@@ -101,14 +101,7 @@ export async function listAgents(
   const conditions = [
     keyset.where,
     ...(filter.name === null ? [] : [sql<SqlBool>`a.name = ${filter.name}`]),
-    ...(filter.name_part === null ? [] : [containsText('a.name', filter.name_part)]),
-    ...(filter.tags.length === 0
-      ? []
-      : [
-          filter.all_tags
-            ? sql<SqlBool>`a.tags @> ${filter.tags}::text[]`
-            : sql<SqlBool>`a.tags && ${filter.tags}::text[]`,
-        ]),
+    ...agentConditions(filter),
     filter.block_id === null
       ? sql<SqlBool>`not a.hidden`
       : sql<SqlBool>`a.id in (select k.agent_id from agent_block k where k.block_id = ${filter.block_id})`,
@@ -123,6 +116,20 @@ export async function listAgents(
     .limit(page.limit);
   const { rows, is_cut } = await readCutPage(db, agents, sizeOf(relations));
   return { rows: keyset.inOrder(rows), is_cut };
+}
+
+/** The conditions on name and tags, for the agent `a`. */
+export function agentConditions({
+  name_part,
+  tags,
+  all_tags,
+}: Pick<AgentFilter, 'name_part' | 'tags' | 'all_tags'>): readonly RawBuilder<SqlBool>[] {
+  return [
+    ...(name_part === null ? [] : [containsText('a.name', name_part)]),
+    ...(tags.length === 0
+      ? []
+      : [all_tags ? sql<SqlBool>`a.tags @> ${tags}::text[]` : sql<SqlBool>`a.tags && ${tags}::text[]`]),
+  ];
 }
 
 /** The size of the agent `p` with its message ids; its blocks are answered twice. */

@@ -1,0 +1,130 @@
+import { batchMachine, transition, type BatchState } from '@nightshift/agent-core';
+import { sql } from 'kysely';
+import { fenced, GIVE_LEASE_BACK, type Lease } from '../../claims/lease.ts';
+import type { Tx } from '../../connect.ts';
+import { NOW } from '../../fragments.ts';
+import { OPEN_RUNS } from '../../reads/due-conditions.ts';
+import { storableJson } from '../json-rows.ts';
+import { queueReadyRuns } from '../run/queue-again.ts';
+import { unnestRows } from '../unnest-rows.ts';
+import { countQueued, insertRunRows } from './accepted-rows.ts';
+import type { PlacedRuns } from './commit-batch.ts';
+import { addToTallies, tallySlot } from './tallies.ts';
+
+/** A batch whose runs are being made. */
+export interface ReceivingBatch {
+  readonly id: string;
+  readonly project_id: string;
+  readonly state: BatchState;
+  readonly source: unknown;
+  readonly apply: 'auto' | 'review';
+  /** Whether it has a cap in dollars. */
+  readonly has_cost_cap: boolean;
+  /** ISO time with microseconds; the time of all its runs. */
+  readonly created_at: string;
+  readonly tick_due_at: Date | null;
+  /** Runs stored so far, and the id of the last one. */
+  readonly accepted: number;
+  readonly last_run_id: string | null;
+  readonly agents_taken: number;
+  readonly skipped: Readonly<Record<string, number>>;
+}
+
+/**
+ * Locks a batch under its lease and reads how far its runs are made.
+ * Throws: `fenced`. Locks: the batch row, which a cancel request needs too. Index: primary keys, (batch, ordinal).
+ */
+export async function lockReceivingBatch(trx: Tx, lease: Lease): Promise<ReceivingBatch> {
+  const { rows } = await sql<ReceivingBatch>`
+    select b.id, b.project_id, b.state, b.source, b.apply, b.created_at::text as created_at, b.tick_due_at, b.accepted,
+           (select g.max_cost_nanousd is not null from batch_budget g where g.batch_id = b.id) is true as has_cost_cap,
+           (select r.id from run r where r.batch_id = b.id order by r.ordinal desc limit 1) as last_run_id,
+           b.agents_taken, b.skipped
+      from batch b where b.id = ${lease.id}::uuid and b.lease_epoch = ${lease.epoch}
+       for no key update of b
+  `.execute(trx);
+  const [batch] = rows;
+  if (batch === undefined) throw fenced(lease);
+  return batch;
+}
+
+/** Reads the next agents of a batch, in order. Index: primary key. */
+export async function readNextBatchAgents(
+  trx: Tx,
+  { id, agents_taken }: Pick<ReceivingBatch, 'id' | 'agents_taken'>,
+  limit: number,
+): Promise<readonly string[]> {
+  const rows = await trx
+    .selectFrom('batch_agent')
+    .select('agent_id')
+    .where('batch_id', '=', id)
+    .where('ordinal', '>=', agents_taken)
+    .orderBy('ordinal')
+    .limit(limit)
+    .execute();
+  return rows.map((row) => row.agent_id);
+}
+
+/** The outcome of a portion of agents. */
+export interface AcceptedPortion {
+  /** Agents of the portion. */
+  readonly agents: number;
+  readonly deadline: string | null;
+  /** Null: all agents are skipped. */
+  readonly placed: PlacedRuns | null;
+  readonly skipped: readonly { readonly ordinal: number; readonly reason: string }[];
+}
+
+/**
+ * Stores the runs of a portion of agents, and why the others are skipped. The caller holds the batch
+ * ({@link lockReceivingBatch}) and the places of the runs. The runs wait: none is sealed before the batch is `running`.
+ */
+export async function commitPortion(trx: Tx, batch: ReceivingBatch, portion: AcceptedPortion): Promise<void> {
+  const { agents, deadline, placed, skipped } = portion;
+  const plan = placed?.plan ?? [];
+  if (placed !== null) {
+    const { id, created_at } = batch;
+    await insertRunRows(trx, batch.project_id, { id, deadline, created_at }, plan, placed.now);
+  }
+  if (skipped.length > 0) {
+    await sql`
+      update batch_agent t set skip_reason = d.reason
+        from ${unnestRows(skipped, {
+          ordinal: ['int', ({ ordinal }) => ordinal],
+          reason: ['word', ({ reason }) => reason],
+        })}
+       where t.batch_id = ${batch.id}::uuid and t.ordinal = d.ordinal
+    `.execute(trx);
+  }
+  const counts = { ...batch.skipped };
+  for (const { reason } of skipped) counts[reason] = (counts[reason] ?? 0) + 1;
+  await trx
+    .updateTable('batch')
+    .set((eb) => ({
+      accepted: eb('accepted', '+', plan.length),
+      total: eb('total', '+', plan.length - agents),
+      agents_taken: eb('agents_taken', '+', agents),
+      skipped: storableJson(counts),
+      updated_at: NOW,
+    }))
+    .where('id', '=', batch.id)
+    .execute();
+  const tally = { batch_id: batch.id, project_id: batch.project_id, queued: countQueued(plan) };
+  if (tally.queued > 0) await addToTallies(trx, [tally], tallySlot());
+}
+
+/**
+ * Ends the accept of a batch: it runs from now on, all its ready runs are queued, and the lease is released. Returns the
+ * number of runs that have not ended. The caller holds the batch.
+ */
+export async function commitAccepted(trx: Tx, batch: ReceivingBatch): Promise<number> {
+  const { rows } = await sql<{ open_runs: number }>`
+    update batch b
+       set state = ${transition(batchMachine, batch.state, 'accept')}, updated_at = app_now(),
+           next_due_at = case when ${OPEN_RUNS} <= 0 then app_now() end, ${GIVE_LEASE_BACK}
+     where b.id = ${batch.id}::uuid
+    returning ${OPEN_RUNS} as open_runs
+  `.execute(trx);
+  await queueReadyRuns(trx, batch.id, null);
+  return rows[0]?.open_runs ?? 0;
+}

@@ -1,0 +1,27 @@
+import type { Database } from '../../connect.ts';
+
+/** An agent of a fleet without a run. */
+export interface SkippedAgent {
+  readonly agent_id: string;
+  readonly reason: string;
+}
+
+/** Reads skipped agents of a batch after an agent, by agent id. Index: `batch_agent_skipped`. */
+export async function listSkippedAgents(
+  db: Database,
+  batchId: string,
+  page: { readonly after: string | null; readonly limit: number; readonly reason: string | null },
+): Promise<readonly SkippedAgent[]> {
+  const { after, limit, reason } = page;
+  return db
+    .selectFrom('batch_agent')
+    .select('agent_id')
+    .select((eb) => eb.ref('skip_reason').$notNull().as('reason'))
+    .where('batch_id', '=', batchId)
+    .where('skip_reason', 'is not', null)
+    .$if(reason !== null, (query) => query.where('skip_reason', '=', reason))
+    .$if(after !== null, (query) => query.where('agent_id', '>', after))
+    .orderBy('agent_id')
+    .limit(limit)
+    .execute();
+}

@@ -1,0 +1,63 @@
+import { isError } from '@nightshift/agent-core';
+import type { FleetAgent, NewRun } from '@nightshift/db';
+import type { FleetRequest } from '../request.ts';
+import { toCap, toMessages, toNewRun } from '../to-runs.ts';
+import { fillFleetInput, type FleetInput } from './fleet-input.ts';
+import type { NewMessage } from './new-message.ts';
+
+/** The runs of an agent in a fleet, or why it has none. */
+export type AgentPlan = { readonly runs: readonly NewRun[] } | { readonly skip: SkipReason };
+
+/** Why an agent of a fleet has no run. */
+export type SkipReason =
+  | 'agent_deleted'
+  | 'missing_block'
+  | 'read_only_block'
+  | 'unusable_input'
+  | 'unusable_tools'
+  | 'no_price'
+  | 'too_few_new'
+  | 'nothing_new'
+  | 'under_way'
+  | 'in_review'
+  | 'failing';
+
+/** Plans the run of an agent with its filled input. It may run for ever, so callers need a timeout. */
+export function planAgent(
+  source: FleetRequest,
+  input: FleetInput,
+  agent: FleetAgent,
+  messages: readonly NewMessage[] | null,
+  tickDueAt: Date | null,
+): AgentPlan {
+  const labels = new Set(agent.blocks.map(({ label }) => label));
+  if (input.labels?.some((label) => !labels.has(label)) === true) return { skip: 'missing_block' };
+  let text = '';
+  try {
+    text = fillFleetInput(input, agent, messages, tickDueAt);
+  } catch (error) {
+    if (!isError(error, 'validation_failed')) throw error;
+  }
+  if (text.trim() === '') return { skip: 'unusable_input' };
+  return { runs: [{ ...runOf(source, agent.id), messages: toMessages({ input: text }) }] };
+}
+
+function runOf(source: FleetRequest, agentId: string): NewRun {
+  const { max_steps, client_tools, response_format, conversation } = source;
+  const run = toNewRun({
+    agent_id: agentId,
+    ...{ max_steps, client_tools, response_format },
+    conversation: conversation ?? 'isolated',
+  });
+  return { ...run, cap: runCapOf(source) };
+}
+
+/** The caps of each run of a fleet. */
+export function runCapOf(
+  source: Pick<FleetRequest, 'max_cost_usd_per_run' | 'max_output_tokens_per_run'>,
+): NonNullable<NewRun['cap']> {
+  return toCap({
+    max_cost_usd: source.max_cost_usd_per_run,
+    max_output_tokens: source.max_output_tokens_per_run,
+  });
+}

@@ -1,0 +1,102 @@
+import { ISSUES_MAX, NightshiftError, type PriceTable } from '@nightshift/agent-core';
+import {
+  readBlockLabels,
+  readKnownAgents,
+  receiveBatch,
+  type NewBatch,
+  type SelectedAgents,
+  type Tx,
+} from '@nightshift/db';
+import { refusePassedDeadlines, refuseUnpriced, toError } from '../plan-batch.ts';
+import type { BatchSource } from '../prepare-batch.ts';
+import type { AgentSelection, BatchOptions } from '../request.ts';
+import { runCapOf } from './plan-agent.ts';
+import { parseFleetInput } from './fleet-input.ts';
+
+/** A fleet with the fields that all batches share. */
+export interface NewFleet {
+  readonly batch: Omit<NewBatch, 'runs'>;
+  readonly source: BatchSource;
+  readonly options: BatchOptions;
+}
+
+/**
+ * Stores a fleet as `receiving` with its agents, as selected now, and returns their number.
+ * Throws: `validation_failed` for a passed deadline, a label that no block has, a model without a price under a cap, or a
+ * selection without agents; `not_found` for unknown agent ids. Nothing is stored then.
+ */
+export async function storeFleet(
+  trx: Tx,
+  projectId: string,
+  { batch, source, options }: NewFleet,
+  { now, prices }: { readonly now: Date; readonly prices: PriceTable },
+): Promise<number> {
+  const late = refusePassedDeadlines({ ...batch, runs: [], shared_path: null }, now);
+  if (late !== null) throw toError(late);
+  await assertKnownAgents(trx, projectId, source.agents.ids ?? []);
+  await assertKnownLabels(trx, projectId, source);
+  assertPriced(source, options, prices);
+  const cap = runCapOf(source);
+  const agents = await receiveBatch(trx, projectId, {
+    ...batch,
+    source: { ...source, deadline: options.deadline ?? null },
+    selection: toSelection(source.agents),
+    has_capped_runs: cap.cost_nanousd !== null || cap.output_tokens !== null,
+  });
+  if (agents > 0 || source.allow_empty === true) return agents;
+  const message = 'matches no agent; send allow_empty: true to accept a batch without runs';
+  throw refused('/agents', message);
+}
+
+/** Converts the selection of a request. */
+export function toSelection(agents: AgentSelection): SelectedAgents {
+  return {
+    ids: agents.ids ?? null,
+    tags: agents.tags ?? [],
+    all_tags: agents.match_all_tags ?? false,
+    name_part: agents.query_text ?? null,
+    limit: agents.limit ?? null,
+  };
+}
+
+async function assertKnownAgents(trx: Tx, projectId: string, ids: readonly string[]): Promise<void> {
+  if (ids.length === 0) return;
+  const known = await readKnownAgents(trx, projectId, ids);
+  const fields = ids.flatMap((id, index) =>
+    known.has(id) ? [] : [{ path: `/agents/ids/${index}`, message: `There is no agent agent-${id}.` }],
+  );
+  const [first] = fields;
+  if (first === undefined) return;
+  throw new NightshiftError('not_found', `${first.message} Nothing was stored.`, {
+    fields: fields.slice(0, ISSUES_MAX),
+  });
+}
+
+/** Refuses labels that no block of the project has: a typing error would skip every agent. */
+async function assertKnownLabels(trx: Tx, projectId: string, source: BatchSource): Promise<void> {
+  const isRewrite = source.kind === 'memory_rewrite';
+  if (isRewrite && source.create_blocks === true) return;
+  const labels = isRewrite
+    ? source.blocks
+    : (parseFleetInput(source.input, source.cursor != null).labels ?? []);
+  if (labels.length === 0) return;
+  const known = await readBlockLabels(trx, projectId, labels);
+  const unknown = labels.find((label) => !known.has(label));
+  if (unknown === undefined) return;
+  const place = isRewrite ? `/blocks/${labels.indexOf(unknown)}` : '/input';
+  throw refused(place, `names the block '${unknown}', which no agent has`);
+}
+
+function assertPriced(source: BatchSource, options: BatchOptions, prices: PriceTable): void {
+  if (source.model == null) return;
+  const path = options.max_cost_usd != null ? '/max_cost_usd' : '/max_cost_usd_per_run';
+  if (options.max_cost_usd == null && source.max_cost_usd_per_run == null) return;
+  const unpriced = refuseUnpriced(path, source.model, prices);
+  if (unpriced !== null) throw toError(unpriced);
+}
+
+function refused(path: string, message: string): NightshiftError {
+  return new NightshiftError('validation_failed', `${path} ${message}. Nothing was stored.`, {
+    fields: [{ path, message }],
+  });
+}
