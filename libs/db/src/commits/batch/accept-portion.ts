@@ -70,8 +70,8 @@ export interface AcceptedPortion {
   /** Agents of the portion. */
   readonly agents: number;
   readonly deadline: string | null;
-  /** Null: all agents are skipped. */
-  readonly placed: PlacedRuns | null;
+  /** Without runs where all agents are skipped. */
+  readonly placed: PlacedRuns;
   readonly skipped: readonly { readonly ordinal: number; readonly reason: string }[];
 }
 
@@ -81,11 +81,9 @@ export interface AcceptedPortion {
  */
 export async function commitPortion(trx: Tx, batch: ReceivingBatch, portion: AcceptedPortion): Promise<void> {
   const { agents, deadline, placed, skipped } = portion;
-  const plan = placed?.plan ?? [];
-  if (placed !== null) {
-    const { id, created_at } = batch;
-    await insertRunRows(trx, batch.project_id, { id, deadline, created_at }, plan, placed.now);
-  }
+  const { plan, now } = placed;
+  const { id, created_at } = batch;
+  await insertRunRows(trx, batch.project_id, { id, deadline, created_at }, plan, now);
   if (skipped.length > 0) {
     await sql`
       update batch_agent t set skip_reason = d.reason
