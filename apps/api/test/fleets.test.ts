@@ -120,3 +120,34 @@ describe('a fleet', () => {
     expect(answer.body.errors?.[0]?.path).toBe(`/${field}`);
   });
 });
+
+describe('the estimate of a fleet', () => {
+  const estimate = (body: object) =>
+    api.call('POST', '/v1/batches/estimate', { agents: { tags: ['customer'] }, input: 'Hi.', ...body });
+
+  test('counts its agents and skips, names the first, and stores nothing', async () => {
+    const { rows: before } = await api.database.pool.query('select count(*) from batch');
+    const { status, body } = await estimate({ input: '{{ agent.metadata.plan }}' });
+    expect(status).toBe(200);
+    expect(body).toMatchObject({
+      runs: 0,
+      fleet: {
+        ...{ agents: 2, first_agent_ids: [ann, bob], measured_agents: 2 },
+        skipped: { unusable_input: 2 },
+      },
+    });
+    expect((await api.database.pool.query('select count(*) from batch')).rows).toEqual(before);
+  });
+
+  test('costs what the same requests cost', async () => {
+    const fleet = await estimate({ conversation: 'agent' });
+    const requests = [ann, bob].map((agent_id) => ({ agent_id, input: 'Hi.' }));
+    const same = await api.call('POST', '/v1/batches/estimate', { requests });
+    expect(same.body.fleet).toBeNull();
+    expect({ ...fleet.body, fleet: null }).toEqual(same.body);
+  });
+
+  test('refuses the same mistakes', async () => {
+    expect((await estimate({ input: '{{ nothing }}' })).body.errors?.[0]?.path).toBe('/input');
+  });
+});

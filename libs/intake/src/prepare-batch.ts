@@ -6,8 +6,15 @@ import { requestedRuns } from './requested-runs.ts';
 
 /** A batch body with its runs, or with the source that `accept-batch` makes them of. */
 export type PreparedBatch = { readonly options: BatchOptions } & (
-  { readonly runs: readonly NewRun[]; readonly shared_path: string | null } | { readonly source: BatchSource }
+  PreparedRuns | { readonly source: BatchSource }
 );
+
+/** All runs of a batch. */
+export interface PreparedRuns {
+  readonly runs: readonly NewRun[];
+  /** Pointer to the fields shared by all runs; null when each request has its own. */
+  readonly shared_path: string | null;
+}
 
 /** The part of a body that the runs of a fleet are made of; stored with the batch. */
 export type BatchSource = FleetRequest | RewriteRequest;

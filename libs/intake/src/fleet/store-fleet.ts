@@ -3,6 +3,7 @@ import {
   readBlockLabels,
   readKnownAgents,
   receiveBatch,
+  type Database,
   type NewBatch,
   type SelectedAgents,
   type Tx,
@@ -31,11 +32,7 @@ export async function storeFleet(
   { batch, source, options }: NewFleet,
   { now, prices }: { readonly now: Date; readonly prices: PriceTable },
 ): Promise<number> {
-  const late = refusePassedDeadlines({ ...batch, runs: [], shared_path: null }, now);
-  if (late !== null) throw toError(late);
-  await assertKnownAgents(trx, projectId, source.agents.ids ?? []);
-  await assertKnownLabels(trx, projectId, source);
-  assertPriced(source, options, prices);
+  await checkFleet(trx, projectId, { source, options }, { now, prices });
   const cap = runCapOf(source);
   const agents = await receiveBatch(trx, projectId, {
     ...batch,
@@ -46,6 +43,23 @@ export async function storeFleet(
   if (agents > 0 || source.allow_empty === true) return agents;
   const message = 'matches no agent; send allow_empty: true to accept a batch without runs';
   throw refused('/agents', message);
+}
+
+/** Checks a fleet as {@link storeFleet} does, except for its number of agents, which may be none. */
+export async function checkFleet(
+  db: Database,
+  projectId: string,
+  { source, options }: Pick<NewFleet, 'source' | 'options'>,
+  { now, prices }: { readonly now: Date; readonly prices: PriceTable },
+): Promise<void> {
+  const late = refusePassedDeadlines(
+    { deadline: options.deadline ?? null, runs: [], shared_path: null },
+    now,
+  );
+  if (late !== null) throw toError(late);
+  await assertKnownAgents(db, projectId, source.agents.ids ?? []);
+  await assertKnownLabels(db, projectId, source);
+  assertPriced(source, options, prices);
 }
 
 /** Converts the selection of a request. */
@@ -59,9 +73,9 @@ export function toSelection(agents: AgentSelection): SelectedAgents {
   };
 }
 
-async function assertKnownAgents(trx: Tx, projectId: string, ids: readonly string[]): Promise<void> {
+async function assertKnownAgents(db: Database, projectId: string, ids: readonly string[]): Promise<void> {
   if (ids.length === 0) return;
-  const known = await readKnownAgents(trx, projectId, ids);
+  const known = await readKnownAgents(db, projectId, ids);
   const fields = ids.flatMap((id, index) =>
     known.has(id) ? [] : [{ path: `/agents/ids/${index}`, message: `There is no agent agent-${id}.` }],
   );
@@ -73,14 +87,14 @@ async function assertKnownAgents(trx: Tx, projectId: string, ids: readonly strin
 }
 
 /** Refuses labels that no block of the project has: a typing error would skip every agent. */
-async function assertKnownLabels(trx: Tx, projectId: string, source: BatchSource): Promise<void> {
+async function assertKnownLabels(db: Database, projectId: string, source: BatchSource): Promise<void> {
   const isRewrite = source.kind === 'memory_rewrite';
   if (isRewrite && source.create_blocks === true) return;
   const labels = isRewrite
     ? source.blocks
     : (parseFleetInput(source.input, source.cursor != null).labels ?? []);
   if (labels.length === 0) return;
-  const known = await readBlockLabels(trx, projectId, labels);
+  const known = await readBlockLabels(db, projectId, labels);
   const unknown = labels.find((label) => !known.has(label));
   if (unknown === undefined) return;
   const place = isRewrite ? `/blocks/${labels.indexOf(unknown)}` : '/input';

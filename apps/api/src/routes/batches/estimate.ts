@@ -1,11 +1,20 @@
 import { estimateBatch as estimate, toUsd } from '@nightshift/agent-core';
 import { readNow } from '@nightshift/db';
-import { BATCH_BYTES_MAX, refusePassedDeadlines, requestedRuns, toCap, toError } from '@nightshift/intake';
+import {
+  BATCH_BYTES_MAX,
+  prepareBatch,
+  refusePassedDeadlines,
+  toCap,
+  toError,
+  type BatchRequest,
+  type PreparedRuns,
+} from '@nightshift/intake';
 import { z } from 'zod';
 import { holdMore } from '../../body-budget.ts';
 import type { App, Context } from '../../context.ts';
 import { problems } from '../../schemas/answers.ts';
-import { batchInput } from '../../schemas/batch.ts';
+import { batchInput, toBatchRequest } from '../../schemas/batch.ts';
+import { measureFleet, type MeasuredRuns } from './measure-fleet.ts';
 import { measureRuns } from './measure-runs.ts';
 
 const range = z.object({ low: z.int(), expected: z.int(), worst: z.int() }).meta({ id: 'EstimateRange' });
@@ -16,6 +25,18 @@ const usdRange = z
 const batchEstimate = z
   .object({
     runs: z.int(),
+    fleet: z
+      .object({
+        agents: z.int().describe('Selected agents, skipped agents included.'),
+        first_agent_ids: z.array(z.string()).describe('The first ten.'),
+        skipped: z.record(z.string(), z.int()).describe('Agents without a run by reason.'),
+        measured_agents: z
+          .int()
+          .describe('Agents whose requests were measured; the figures of a larger fleet are scaled.'),
+      })
+      .meta({ id: 'FleetEstimate' })
+      .nullable()
+      .describe('Null for a batch that is not a fleet.'),
     requests: range.describe('Steps to be sent.'),
     request_bytes: z
       .int()
@@ -57,19 +78,17 @@ export function estimateBatch(app: App, context: Context, path: string, hide: bo
       },
     },
     async (request) => {
-      const { body } = request;
-      const runs = await requestedRuns(body, (bytes) => holdMore(request, bytes));
-      const batch = {
-        deadline: body.deadline ?? null,
-        runs,
-        shared_path: body.template == null ? null : '/template',
-      };
-      const passed = refusePassedDeadlines(batch, await readNow(context.db));
-      if (passed !== null) throw toError(passed);
-      const groups = await measureRuns(context, batch);
+      const body = toBatchRequest(request.body);
+      const prepared = await prepareBatch(body, (bytes) => holdMore(request, bytes));
+      const measured =
+        'source' in prepared
+          ? await measureFleet(context, body, prepared.source)
+          : await measureRequests(context, body, prepared);
+      const { groups, runs, fleet } = measured;
       const { cost_nanousd, ...rest } = estimate(context.prices, groups, toCap(body));
       return {
-        runs: runs.length,
+        runs,
+        fleet,
         ...rest,
         unpriced_models: [...rest.unpriced_models],
         cost_usd:
@@ -84,4 +103,16 @@ export function estimateBatch(app: App, context: Context, path: string, hide: bo
       };
     },
   );
+}
+
+/** Measures requests, or the inputs of a template. Throws: as accepting them would. */
+async function measureRequests(
+  context: Context,
+  { deadline }: BatchRequest,
+  { runs, shared_path }: PreparedRuns,
+): Promise<MeasuredRuns> {
+  const batch = { deadline: deadline ?? null, runs, shared_path };
+  const passed = refusePassedDeadlines(batch, await readNow(context.db));
+  if (passed !== null) throw toError(passed);
+  return { groups: await measureRuns(context, batch), runs: runs.length, fleet: null };
 }
