@@ -10,6 +10,7 @@ import { toText } from './report/table.ts';
 import type { Bench, ScenarioResult } from './scenarios/bench.ts';
 import { against } from './scenarios/against.ts';
 import { compare } from './scenarios/compare.ts';
+import { fleet } from './scenarios/fleet.ts';
 import { compose } from './scenarios/compose.ts';
 import { status } from './scenarios/status.ts';
 
@@ -23,6 +24,7 @@ const SCENARIOS: Record<Exclude<Mode, 'compare'>, (bench: Bench) => Promise<Scen
   against,
   status,
   compose,
+  fleet,
 };
 
 async function main(args: readonly string[]): Promise<void> {

@@ -19,7 +19,7 @@ export interface Options {
   readonly timeoutMs: number;
 }
 
-export type Mode = 'compare' | 'against' | 'status' | 'compose';
+export type Mode = 'compare' | 'against' | 'status' | 'compose' | 'fleet';
 
 /** Default sizes of the comparison. */
 export const RUNS_COMPARED: readonly number[] = [1_000, 10_000];
@@ -39,7 +39,7 @@ const SET_BY_THE_BENCH: readonly string[] = [
 /** Variables that make `--compose` build one body of all runs. */
 const SET_BY_COMPOSE: readonly string[] = ['REQUESTS_MAX', 'BODY_BYTES_MAX'];
 
-const MODES = ['against', 'status', 'compose'] as const;
+const MODES = ['against', 'status', 'compose', 'fleet'] as const;
 const OF_A_PRODUCT_SETUP = ['server', 'queue', 'env', 'timeout'];
 /** Flags that each mode takes; any other flag is an error. */
 const FLAGS_OF: Record<Mode, readonly string[]> = {
@@ -47,11 +47,12 @@ const FLAGS_OF: Record<Mode, readonly string[]> = {
   against: ['against', 'runs', 'engines', 'reps', ...OF_A_PRODUCT_SETUP],
   status: ['status', 'runs', ...OF_A_PRODUCT_SETUP],
   compose: ['compose', 'runs', ...OF_A_PRODUCT_SETUP],
+  fleet: ['fleet', 'runs', ...OF_A_PRODUCT_SETUP],
 };
 
 export const HELP = `npm run bench -- [flags]
 
-  --runs 1k,10k,100k   runs of each measurement (default 1k,10k; --against: 10k; --status and --compose: 100k)
+  --runs 1k,10k,100k   runs of each measurement (default 1k,10k; --against: 10k; --status, --compose and --fleet: 100k)
   --engines a,b        lines to measure, in this order (default: all); ${LINES.map((line) => line.name).join(', ')}
   --reps 3             interleaved repetitions of each
   --server stock,tuned settings of PostgreSQL (default stock)
@@ -64,6 +65,7 @@ One of these replaces the comparison; flags above that do not apply to it are re
   --against <git ref>  compare the CPU per step of this tree and of that ref, in turns
   --status             measure GET of a batch while it runs
   --compose            measure building one request body from ready runs
+  --fleet              measure accepting a fleet beside accepting requests
 `;
 
 /** Reads the command line. Throws an error that names the flag. */
@@ -82,6 +84,7 @@ export function readOptions(args: readonly string[]): Options | 'help' {
       against: { type: 'string' },
       status: { type: 'boolean', default: false },
       compose: { type: 'boolean', default: false },
+      fleet: { type: 'boolean', default: false },
       help: { type: 'boolean', default: false },
     },
   });

@@ -18,7 +18,7 @@ const REQUESTS = 1_000;
 const START_MS = 60_000;
 const ANSWER_MS = 30_000;
 const STOP_MS = 10_000;
-const API_KEY = 'bench-key-of-the-api';
+export const API_KEY = 'bench-key-of-the-api';
 
 export async function status(bench: Bench): Promise<ScenarioResult> {
   const runs = bench.options.runs?.[0] ?? RUNS_DEFAULT;
