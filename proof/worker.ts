@@ -38,6 +38,7 @@ export const SETTINGS: FlowSettings = {
   body_dir: '/simulated',
   requests_max: 4,
   body_bytes_max: 1_000_000,
+  agents_per_portion: 2,
   gather_window_ms: 500,
   create_timeout_ms: CREATE_TIMEOUT_MS,
   results_idle_timeout_ms: 6_000,

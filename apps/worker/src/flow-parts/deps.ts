@@ -117,6 +117,8 @@ export interface FlowSettings {
   readonly requests_max: number;
   /** Maximum bytes of one provider batch. */
   readonly body_bytes_max: number;
+  /** Agents of a fleet whose runs are stored in one transaction. */
+  readonly agents_per_portion: number;
   /** Milliseconds that ready runs wait for others before a batch that is not full is sent. */
   readonly gather_window_ms: number;
   /** Timeout of one create. Unit: milliseconds. */

@@ -147,6 +147,7 @@ const FAST: Partial<FlowSettings> = {
   ingest_lanes: 2,
   chunk_lines: 50,
   chunks_in_flight: 2,
+  agents_per_portion: 500,
   line_bytes_max: 1_000_000,
   alone_delay_ms_max: 0,
   streams_max: 3,

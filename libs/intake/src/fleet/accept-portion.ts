@@ -12,9 +12,6 @@ import {
 import type { BatchSource } from '../prepare-batch.ts';
 import { readFleetPlans } from './read-fleet-plans.ts';
 
-/** Agents of one portion. */
-const AGENTS_PER_PORTION = 500;
-
 /** A stored source: the body's fields about runs, and its deadline. */
 type StoredSource = BatchSource & { readonly deadline?: string | null | undefined };
 
@@ -33,11 +30,11 @@ export type PortionReport =
 export async function acceptPortion(
   trx: Tx,
   lease: Lease,
-  { prices }: { readonly prices: PriceTable },
+  { prices, agents_per_portion }: { readonly prices: PriceTable; readonly agents_per_portion: number },
 ): Promise<PortionReport> {
   const batch = await lockReceivingBatch(trx, lease);
   if (batch.state !== 'receiving') return { kind: 'gone' };
-  const agentIds = await readNextBatchAgents(trx, batch, AGENTS_PER_PORTION);
+  const agentIds = await readNextBatchAgents(trx, batch, agents_per_portion);
   if (agentIds.length === 0) return { kind: 'accepted', open_runs: await commitAccepted(trx, batch) };
   const runs = await acceptAgents(trx, batch, agentIds, prices);
   return { kind: 'portion', agents: agentIds.length, runs };
