@@ -162,8 +162,7 @@ async function readStates(
            u.is_in_review, f.failed_top_seq
       from unnest((select ${uuidArray([...new Set(agentIds)])}::uuid[])) as d(id)
      cross join lateral (
-       select id, conversation_id from agent
-        where id = d.id and project_id = ${projectId} and deleted_at is null ${UNMERGED}) a
+       select id, conversation_id, project_id, deleted_at from agent where id = d.id ${UNMERGED}) a
      cross join lateral (select id, reset_seq from conversation where id = a.conversation_id ${UNMERGED}) c
      cross join lateral (
        select coalesce((select seq from message where conversation_id = c.id order by seq desc limit 1), 0) as top_seq) t
@@ -189,6 +188,7 @@ async function readStates(
             where s.agent_id = a.id and s.name = ${name} and s.rewinds = w.rewinds and s.to_seq > h.seq
               and s.from_seq = greatest(h.seq, c.reset_seq)
             order by s.top_seq desc, s.run_id desc limit ${FAILURES_MAX}) l) f
+     where a.project_id = ${projectId} and a.deleted_at is null
   `.execute(db);
   return rows;
 }

@@ -1,0 +1,54 @@
+import { sql } from 'kysely';
+import { ENDED_WELL, IN_FORCE } from '../reads/cursor/span-conditions.ts';
+import type { Invariant } from './invariant.ts';
+
+/** The spans of cursors and what their runs did. */
+export const CURSOR_INVARIANTS: readonly Invariant[] = [
+  {
+    id: 'I25',
+    name: 'no message is shown to two completed runs of a cursor whose changes are in force',
+    sql: sql`
+      select * from (
+        select s.agent_id, s.name, s.run_id, s.from_seq, s.to_seq,
+               max(s.to_seq) over (partition by s.agent_id, s.name, s.rewinds order by s.from_seq, s.to_seq, s.run_id
+                                   rows between unbounded preceding and 1 preceding) as handled_seq
+          from cursor_span s join run r on r.id = s.run_id
+         where s.reverted_at is null and ${ENDED_WELL} and ${IN_FORCE}) counted
+       where from_seq < handled_seq`,
+  },
+  {
+    id: 'I25b',
+    name: 'a span of a cursor begins where the position was, so that no message is skipped',
+    sql: sql`
+      with span as materialized (
+        select s.*, ${ENDED_WELL} as ended_well, ${ENDED_WELL} and (s.reverted_at is not null or ${IN_FORCE}) as has_counted
+          from cursor_span s join run r on r.id = s.run_id)
+      select s.agent_id, s.name, s.run_id, s.from_seq, s.to_seq
+        from span s join agent a on a.id = s.agent_id join conversation c on c.id = a.conversation_id
+        left join cursor_rewind w on w.agent_id = s.agent_id and w.name = s.name
+       -- The place of an earlier rewind is not kept.
+       where s.rewinds = coalesce(w.rewinds, 0) and s.from_seq > greatest(w.to_seq, c.reset_seq, 0)
+         and not exists (
+           select from span e
+            where e.agent_id = s.agent_id and e.name = s.name and e.rewinds = s.rewinds
+              and e.from_seq < s.from_seq and e.to_seq >= s.from_seq
+              -- A part may begin where an open part of its batch ends.
+              and (e.has_counted or (e.batch_id = s.batch_id and (e.ended_well or s.ended_well is not true))))`,
+  },
+  {
+    id: 'I25c',
+    name: 'a span of a cursor names an isolated run of its agent and batch, and messages of the agent',
+    sql: sql`
+      select s.run_id, s.batch_id, s.agent_id, s.name, s.to_seq, r.id is not null as has_run, b.id is not null as has_batch
+        from cursor_span s
+        left join run r on r.id = s.run_id and r.batch_id = s.batch_id and r.agent_id = s.agent_id
+        left join batch b on b.id = s.batch_id
+        left join agent a on a.id = s.agent_id
+       where r.id is null or b.id is null or a.id is null or r.conversation_id = a.conversation_id
+          or not exists (select from message m where m.conversation_id = a.conversation_id and m.seq >= s.top_seq)
+      union all
+      select null, null, s.agent_id, s.name, s.to_seq, null, null
+        from cursor_span s left join cursor_rewind w on w.agent_id = s.agent_id and w.name = s.name
+       where s.rewinds > coalesce(w.rewinds, 0)`,
+  },
+];
