@@ -32,7 +32,13 @@ export async function rewindCursor(
     .executeTakeFirst();
   if (agent === undefined) throw new NightshiftError('not_found', `There is no agent agent-${agentId}.`);
   await lockConversations(trx, [agent.conversation_id]);
-  await assertSettled(trx, projectId, agentId, name);
+  const topSeq = await readSettledTop(trx, projectId, agentId, name);
+  if ('seq' in target && target.seq > topSeq) {
+    const message = `the conversation of agent-${agentId} has no message ${target.seq}`;
+    throw new NightshiftError('not_found', `/to_message_id: ${message}.`, {
+      fields: [{ path: '/to_message_id', message }],
+    });
+  }
   const toSeq = 'seq' in target ? target.seq : await readSeqBefore(trx, agent.conversation_id, target.before);
   await trx
     .insertInto('cursor_rewind')
@@ -47,7 +53,8 @@ export async function rewindCursor(
     .execute();
 }
 
-async function assertSettled(trx: Tx, projectId: string, agentId: string, name: string): Promise<void> {
+/** Returns the conversation's last message. Throws: `conflict` while the cursor's last run is open or held. */
+async function readSettledTop(trx: Tx, projectId: string, agentId: string, name: string): Promise<number> {
   const place = (await countNewMessages(trx, projectId, name, [agentId], { messages_max: 1 })).get(agentId);
   if (place === undefined) throw new NightshiftError('not_found', `There is no agent agent-${agentId}.`);
   if (place.skip === 'under_way') {
@@ -62,6 +69,7 @@ async function assertSettled(trx: Tx, projectId: string, agentId: string, name: 
       `Changes under the cursor ${name} of agent-${agentId} are held. Accept or reject them first.`,
     );
   }
+  return place.top_seq;
 }
 
 /** Reads the number of the last message before all that were said at `moment` or later. */
