@@ -133,6 +133,7 @@ test('a body is required unless the route needs none', () => {
     'rejectHeldChanges',
     'resetMessages',
     'revertBatch',
+    'rewindCursor',
     'updateToolApproval',
   ]);
   expect(namesOf(true)).toContain('createBatch');

@@ -1,4 +1,5 @@
 import { sql } from 'kysely';
+import { UNMERGED } from '../fragments.ts';
 import { ENDED_WELL, IN_FORCE } from '../reads/cursor/span-conditions.ts';
 import type { Invariant } from './invariant.ts';
 
@@ -20,20 +21,21 @@ export const CURSOR_INVARIANTS: readonly Invariant[] = [
     id: 'I25b',
     name: 'a span of a cursor begins where the position was, so that no message is skipped',
     sql: sql`
-      with span as materialized (
-        select s.*, ${ENDED_WELL} as ended_well, ${ENDED_WELL} and (s.reverted_at is not null or ${IN_FORCE}) as has_counted
-          from cursor_span s join run r on r.id = s.run_id)
-      select s.agent_id, s.name, s.run_id, s.from_seq, s.to_seq
-        from span s join agent a on a.id = s.agent_id join conversation c on c.id = a.conversation_id
-        left join cursor_rewind w on w.agent_id = s.agent_id and w.name = s.name
+      select o.agent_id, o.name, o.run_id, o.from_seq, o.to_seq
+        from cursor_span o join run q on q.id = o.run_id
+        join agent a on a.id = o.agent_id join conversation c on c.id = a.conversation_id
+        left join cursor_rewind w on w.agent_id = o.agent_id and w.name = o.name
        -- The place of an earlier rewind is not kept.
-       where s.rewinds = coalesce(w.rewinds, 0) and s.from_seq > greatest(w.to_seq, c.reset_seq, 0)
+       where o.rewinds = coalesce(w.rewinds, 0) and o.from_seq > greatest(w.to_seq, c.reset_seq, 0)
          and not exists (
-           select from span e
-            where e.agent_id = s.agent_id and e.name = s.name and e.rewinds = s.rewinds
-              and e.from_seq < s.from_seq and e.to_seq >= s.from_seq
-              -- A part may begin where an open part of its batch ends.
-              and (e.has_counted or (e.batch_id = s.batch_id and (e.ended_well or s.ended_well is not true))))`,
+           select from cursor_span s join run r on r.id = s.run_id
+            where s.agent_id = o.agent_id and s.name = o.name and s.rewinds = o.rewinds
+              and s.to_seq >= o.from_seq and s.from_seq < o.from_seq
+              and (${ENDED_WELL} and (s.reverted_at is not null or ${IN_FORCE})
+                   -- A part may begin where an open part of its batch ends.
+                   or s.batch_id = o.batch_id
+                      and (${ENDED_WELL} or (q.stop_reason in ('end_turn', 'tool_rule')) is not true))
+           ${UNMERGED})`,
   },
   {
     id: 'I25c',

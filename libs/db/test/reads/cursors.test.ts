@@ -432,21 +432,19 @@ describe('a rewind', () => {
 describe('beside each other', () => {
   test('two accepts of an agent give its messages to one run', async () => {
     await say(db, agent, ['one']);
-    const first = gate();
+    const [accepted, commit] = [gate(), gate()];
     const one = inTransaction(db, async (trx) => {
       await lockConversations(trx, [agent.conversation_id]);
-      const accepted = await acceptIn(trx, agent);
-      await first.opened;
-      return accepted;
+      const first = await acceptIn(trx, agent);
+      accepted.open();
+      await commit.opened;
+      return first;
     });
-    const two = (async () => {
-      // The first holds the lock once its run is open.
-      return accept(db, agent);
-    })();
+    await accepted.opened;
+    const two = accept(db, agent);
     await untilLockIsAwaited(db);
-    first.open();
-    const nights = await Promise.all([one, two]);
-    expect(nights.filter((each) => each !== null)).toHaveLength(1);
+    commit.open();
+    expect([(await one)?.run_ids, await two]).toEqual([[expect.any(String)], null]);
     expect(await newTexts(db, agent)).toBe('under_way');
   });
 

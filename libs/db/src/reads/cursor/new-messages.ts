@@ -127,7 +127,10 @@ export async function readMessages(
 function textOf(wrapped: string): string {
   const blocks = JSON.parse(wrapped) as readonly Json[];
   return blocks
-    .flatMap((block) => (isJsonObject(block) && block['type'] === 'text' ? [String(block['text'])] : []))
+    .flatMap((block) => {
+      const text = isJsonObject(block) && block['type'] === 'text' ? block['text'] : null;
+      return typeof text === 'string' ? [text] : [];
+    })
     .join('\n');
 }
 
