@@ -45,7 +45,10 @@ export interface CursorCount extends CursorPlace {
   readonly is_cut: boolean;
 }
 
-/** Bounds per agent. A reading that reaches either ends, but not before its first message. */
+/**
+ * Bounds per agent. A reading that reaches either ends, but not before its first message. All agents of a call may reach
+ * them together: {@link countNewMessages} says how many bytes to expect.
+ */
 export interface ReadingBounds {
   /** Bytes of text, and bytes of contents as stored. Default: 4 MiB. */
   readonly bytes_max?: number;
