@@ -311,13 +311,14 @@ create table cursor_span (
   batch_id uuid not null,
   from_seq integer not null,
   to_seq integer not null,
+  top_seq integer not null,
   rewinds integer not null default 0,
   reverted_at timestamp with time zone,
   constraint cursor_span_pkey PRIMARY KEY (run_id),
-  constraint cursor_span_forward CHECK ((to_seq > from_seq)),
+  constraint cursor_span_forward CHECK (((to_seq > from_seq) AND (top_seq >= to_seq))),
   constraint cursor_span_from_seq_check CHECK ((from_seq >= 0))
 );
-CREATE INDEX cursor_span_by_agent ON public.cursor_span USING btree (agent_id, name, run_id);
+CREATE INDEX cursor_span_by_agent ON public.cursor_span USING btree (agent_id, name, rewinds, to_seq);
 CREATE INDEX cursor_span_by_batch ON public.cursor_span USING btree (batch_id, agent_id);
 
 create table definition (
@@ -425,7 +426,7 @@ create table passage (
   constraint passage_pkey PRIMARY KEY (id)
 );
 CREATE INDEX passage_by_agent ON public.passage USING btree (agent_id, created_at);
-CREATE INDEX passage_by_batch ON public.passage USING btree (batch_id);
+CREATE INDEX passage_by_batch ON public.passage USING btree (batch_id, agent_id);
 
 create table project (
   id uuid not null,

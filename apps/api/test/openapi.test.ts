@@ -133,10 +133,11 @@ test('a body is required unless the route needs none', () => {
     'rejectHeldChanges',
     'resetMessages',
     'revertBatch',
+    'rewindCursor',
     'updateToolApproval',
   ]);
   expect(namesOf(true)).toContain('createBatch');
-  expect(namesOf(true).length + 5).toBe(operations.filter(({ requestBody }) => requestBody).length);
+  expect(namesOf(true).length + 6).toBe(operations.filter(({ requestBody }) => requestBody).length);
 });
 
 test('every list documents short pages and the link to the next page', () => {

@@ -75,6 +75,8 @@ export {
   type HeldFilter,
   type StaleChange,
 } from './commits/memory/settle-held-changes.ts';
+export { insertCursorSpans, type NewCursorSpan } from './commits/cursor/insert-cursor-spans.ts';
+export { rewindCursor, type RewindTarget } from './commits/cursor/rewind-cursor.ts';
 export { relabelBlock, writeBlock, type BlockContent } from './commits/memory/write-block.ts';
 export { lockAgent, lockAgents } from './locks/catalog/lock-agent.ts';
 export { lockConversations } from './locks/run/lock-conversations.ts';
@@ -110,6 +112,17 @@ export {
   type NumberPage,
   type RevisionKey,
 } from './reads/memory/block-revisions.ts';
+export {
+  countNewMessages,
+  readCursors,
+  type CursorCount,
+  type CursorPlace,
+  type CursorReading,
+  type CursorSkip,
+  type ReadingBounds,
+} from './reads/cursor/read-cursors.ts';
+export { listCursors, type CursorRow } from './reads/cursor/list-cursors.ts';
+export type { NewMessage } from './reads/cursor/new-messages.ts';
 export { PAGE_BYTES_MAX, type Listed } from './reads/cut-page.ts';
 export { listHeldChanges, type HeldChangeFilter, type HeldChangeRow } from './reads/memory/held-changes.ts';
 export {

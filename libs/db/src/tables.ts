@@ -541,6 +541,7 @@ export interface CursorSpanTable {
   batch_id: string;
   from_seq: number;
   to_seq: number;
+  top_seq: number;
   rewinds: Generated<number>;
   reverted_at: Timestamp | null;
 }

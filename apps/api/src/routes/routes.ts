@@ -3,6 +3,8 @@ import { auditNow } from './admin/audit.ts';
 import { metrics } from './admin/metrics.ts';
 import { attachAndDetachBlock } from './agent-blocks/attach.ts';
 import { listAgentBlocks, retrieveAgentBlock, updateAgentBlock } from './agent-blocks/by-label.ts';
+import { listCursors } from './agent-cursors/list.ts';
+import { rewindCursor } from './agent-cursors/rewind.ts';
 import { updateToolApproval } from './agent-tools/approval.ts';
 import { attachAndDetachTool } from './agent-tools/attach.ts';
 import { listAgentTools } from './agent-tools/list.ts';
@@ -46,6 +48,7 @@ const OPEN: readonly Route[] = [lettaHealth, livez, readyz];
 const KEYED: readonly Route[] = [
   ...[createAgent, retrieveAgent, listAgents, updateAgent, deleteAgent, listAgentMessages, resetMessages],
   ...[listAgentBlocks, retrieveAgentBlock, updateAgentBlock, attachAndDetachBlock],
+  ...[listCursors, rewindCursor],
   ...[listAgentTools, attachAndDetachTool, updateToolApproval],
   ...[createBlock, retrieveBlock, listBlocks, updateBlock, deleteBlock, listAgentsOfBlock],
   ...[listBlockRevisions, retrieveBlockRevision, diffBlock, revertBlock],

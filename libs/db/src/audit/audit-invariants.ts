@@ -1,6 +1,7 @@
 import { sql, type RawBuilder } from 'kysely';
 import { readNow, type Database } from '../connect.ts';
 import { BUDGET_INVARIANTS } from './budget-invariants.ts';
+import { CURSOR_INVARIANTS } from './cursor-invariants.ts';
 import type { Invariant } from './invariant.ts';
 import { livenessInvariant, OTHER_INVARIANTS } from './other-invariants.ts';
 import { PROVIDER_BATCH_INVARIANTS } from './provider-batch-invariants.ts';
@@ -34,6 +35,7 @@ export function invariants(options: AuditOptions = {}, now?: RawBuilder<Date>): 
     ...STEP_INVARIANTS,
     ...PROVIDER_BATCH_INVARIANTS,
     ...BUDGET_INVARIANTS,
+    ...CURSOR_INVARIANTS,
     ...OTHER_INVARIANTS,
     livenessInvariant(options.stalledAfterMs ?? STALLED_AFTER_MS, now),
   ];

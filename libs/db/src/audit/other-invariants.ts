@@ -125,6 +125,10 @@ export const OTHER_INVARIANTS: readonly Invariant[] = [
       select 'doubted_submission', d.provider_batch_id
         from doubted_submission d join provider_batch p on p.id = d.provider_batch_id where d.project_id <> p.project_id
       union all
+      select 'cursor_span', s.run_id from cursor_span s join run r on r.id = s.run_id where s.project_id <> r.project_id
+      union all
+      select 'cursor_rewind', w.agent_id from cursor_rewind w join agent a on a.id = w.agent_id where w.project_id <> a.project_id
+      union all
       select 'tick', t.schedule_id from tick t join schedule s on s.id = t.schedule_id left join batch b on b.id = t.batch_id
        where t.project_id <> s.project_id or t.project_id <> b.project_id`,
   },

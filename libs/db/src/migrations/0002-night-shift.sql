@@ -72,14 +72,19 @@ create table cursor_span (
   batch_id uuid not null,
   from_seq integer not null check (from_seq >= 0),
   to_seq integer not null,
+  -- The conversation's last message at the accept.
+  top_seq integer not null,
   -- Rewinds of the cursor before this run; an older number no longer counts.
   rewinds integer not null default 0,
-  -- Set when a revert of the batch took the run's changes back.
+  -- Set when a revert of the batch took the run's changes back, or when its changes were rejected without another trace.
   reverted_at timestamptz,
-  constraint cursor_span_forward check (to_seq > from_seq)
+  constraint cursor_span_forward check (to_seq > from_seq and top_seq >= to_seq)
 );
-create index cursor_span_by_agent on cursor_span (agent_id, name, run_id);
+create index cursor_span_by_agent on cursor_span (agent_id, name, rewinds, to_seq);
 create index cursor_span_by_batch on cursor_span (batch_id, agent_id);
+-- A cursor asks whether its batch holds passages of its agent.
+drop index passage_by_batch;
+create index passage_by_batch on passage (batch_id, agent_id);
 
 -- A rewound cursor: its position is at least this until a later run moves it.
 create table cursor_rewind (

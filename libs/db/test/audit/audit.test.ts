@@ -18,10 +18,13 @@ import {
   markIdleBatches,
   newId,
   requestBatchCancel,
+  rewindCursor,
   type Database,
+  type NewAgent,
   type Tx,
 } from '../../src/index.ts';
 import { openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
+import { accept as acceptUnderCursor, say } from '../cursor-nights.ts';
 import { aRun, createTestAgents } from '../factories.ts';
 import {
   accept,
@@ -86,6 +89,7 @@ async function live(on: Database): Promise<void> {
   const second = await sealAndEnd(on);
   await ingest(on, second, DONE);
   await inTransaction(on, (trx) => commitIngested(trx, second, 1));
+  await liveCursor(on);
   await markIdleBatches(on);
   for (const claimed of await claimDueBatches(on, ['running'], 10, ALICE)) {
     const lease = leaseOf('batch', claimed);
@@ -138,6 +142,22 @@ async function live(on: Database): Promise<void> {
   await sql`update batch set schedule_id = ${schedule}::uuid, tick_due_at = '2026-11-20T02:00:00Z' where id = ${fleet.id}::uuid`.execute(
     on,
   );
+}
+
+/** Runs nights under a cursor: one that counts, one of two parts whose second failed, and an open one; rewinds another cursor. */
+async function liveCursor(on: Database): Promise<void> {
+  const [agent] = (await createTestAgents(on, 1)) as [NewAgent];
+  await say(on, agent, ['one', 'two', 'three', 'four']);
+  const refused = answer([{ type: 'text', text: 'No.' }], { stop_reason: 'refusal' });
+  for (const to_seqs of [[1], [2, 3]]) {
+    const night = (await acceptUnderCursor(on, agent, { to_seqs }))!;
+    const lease = await sealAndEnd(on);
+    for (const [part, run_id] of night.run_ids.entries())
+      await ingest(on, lease, part === 0 ? DONE : refused, { run_ids: [run_id] });
+    await inTransaction(on, (trx) => commitIngested(trx, lease, 0));
+  }
+  await inTransaction(on, (trx) => rewindCursor(trx, DEFAULT_PROJECT_ID, agent.id, 'weekly', { seq: 2 }));
+  expect(await acceptUnderCursor(on, agent)).not.toBeNull();
 }
 
 /** Applies an answer with a call that rewrites a block. */
@@ -501,6 +521,8 @@ const BREAKS: Readonly<Record<string, Readonly<Record<string, readonly string[]>
       'provider_batch',
       'result_line',
       'doubted_submission',
+      'cursor_span',
+      'cursor_rewind',
     ].map((table) => [`${table} of another project`, [`update ${table} set project_id = ${OTHER_PROJECT}`]]),
   ),
   I5c: {
@@ -597,6 +619,47 @@ const BREAKS: Readonly<Record<string, Readonly<Record<string, readonly string[]>
       `update step set error = '{"type": "unusable"}', output_tokens = 8 where state = 'errored'`,
       putAside('unusable', '{"output_tokens": 9}', 'errored'),
     ],
+  },
+  I25: {
+    'a message is shown again': [`update cursor_span set from_seq = 0 where from_seq = 1 and to_seq = 2`],
+    'a span is given to two completed runs': [
+      `update run set stop_reason = 'end_turn' where id in (select run_id from cursor_span where to_seq = 3)`,
+      `update cursor_span set from_seq = 1 where to_seq = 3`,
+    ],
+  },
+  I25b: {
+    'a span is gone': [`delete from cursor_span where from_seq = 0`],
+    'a span begins behind a run that failed': [
+      `update run set stop_reason = 'max_steps' where id in (select run_id from cursor_span where from_seq = 0)`,
+    ],
+    'a span begins behind held changes': [
+      `insert into held_change (batch_id, agent_id, block_id, project_id, draft_id, kind, run_id, step_number, tool_use_id)
+       select batch_id, agent_id, gen_random_uuid(), project_id, gen_random_uuid(), 'created', run_id, 1, 'toolu_1'
+         from cursor_span where from_seq = 0`,
+    ],
+    'a span begins behind rejected changes': [
+      `insert into held_change (batch_id, agent_id, block_id, project_id, draft_id, kind, run_id, step_number, tool_use_id, state,
+                                settled_at)
+       select batch_id, agent_id, gen_random_uuid(), project_id, gen_random_uuid(), 'created', run_id, 1, 'toolu_1', 'rejected', now()
+         from cursor_span where from_seq = 0`,
+    ],
+    'a part is completed without the part before it': [
+      `update run set stop_reason = 'end_turn' where id in (select run_id from cursor_span where to_seq = 3)`,
+      `update run set stop_reason = 'refusal' where id in (select run_id from cursor_span where from_seq = 1 and to_seq = 2)`,
+    ],
+    'a message is passed over': [`update cursor_span set from_seq = from_seq + 1 where to_seq = 4`],
+  },
+  I25c: {
+    'a span without a run': [`update cursor_span set run_id = gen_random_uuid() where from_seq = 0`],
+    'a span of another batch': [
+      `update cursor_span set batch_id = (select max(id::text)::uuid from batch) where from_seq = 0`,
+    ],
+    'a run that reads what it was given': [
+      `update run set conversation_id = (select conversation_id from agent where id = run.agent_id)
+        where id in (select run_id from cursor_span)`,
+    ],
+    'a span beyond the conversation': [`update cursor_span set top_seq = 99`],
+    'more rewinds than there were': [`update cursor_span set rewinds = 1 where from_seq = 0`],
   },
   I22: {
     'a key stands for two batches': [

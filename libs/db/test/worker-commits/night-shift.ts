@@ -51,7 +51,8 @@ export async function clear(db: Database): Promise<void> {
     with d1 as (delete from tool_call), d2 as (delete from message), d3 as (delete from step), d4 as (delete from run_chunk),
          d5 as (delete from result_line), d6 as (delete from doubted_submission), d7 as (delete from provider_batch),
          d8 as (delete from queued_input), d9 as (delete from run), d10 as (delete from batch_tally),
-         d11 as (delete from idempotency_key), d12 as (delete from batch),
+         d11 as (delete from idempotency_key), d12 as (delete from batch), d14 as (delete from cursor_span),
+         d15 as (delete from cursor_rewind),
          d13 as (update conversation set run_id = null, context_from_seq = 0 where run_id is not null or context_from_seq > 0)
     select 1`.execute(db);
 }

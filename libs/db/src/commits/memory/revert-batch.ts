@@ -1,6 +1,7 @@
 import { decideRevert, refuseClashes, type LabelInUse, type RevertFacts } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
+import { revertCursorSpans } from '../cursor/revert-cursor-spans.ts';
 import { deletePassages } from './passages.ts';
 import { lockAgents } from '../../locks/catalog/lock-agent.ts';
 import { lockEndedBatch } from '../../locks/batch/lock-ended-batch.ts';
@@ -38,6 +39,7 @@ interface WrittenBlock extends RevertFacts, RevertedBlock {}
  * A block is refused and reported, with its label, if another write followed the batch's or came between its writes; so is
  * a label that other writers changed. `force` overwrites them. Texts return as new revisions, so that a revert can be
  * reverted. Held changes stay held.
+ * Messages that its runs handled under a cursor are new again.
  * Throws: `not_found`; `batch_running` for a batch that has not ended.
  * Locks: the batch, then the agents and the blocks concerned, in id order. The number of statements is constant.
  * Index: `block_revision_by_batch`, `block_event_by_batch`.
@@ -70,6 +72,11 @@ export async function revertBatch(
   if (deleted.length > 0) await remove(trx, deleted);
   const labels = await renameBack(trx, batchId, new Set(edited.map(({ block_id }) => block_id)), force);
   const attachments = await attachAgain(trx, batchId);
+  await revertCursorSpans(
+    trx,
+    batchId,
+    [...restored, ...deleted, ...labels.renamed, ...attachments.attached].map(({ block_id }) => block_id),
+  );
   const passages = await deletePassages(trx, batchId, { held: false, agent_ids: null });
   return {
     passages,

@@ -7,6 +7,7 @@ import {
 } from '@nightshift/agent-core';
 import { sql, type RawBuilder } from 'kysely';
 import type { Tx } from '../../connect.ts';
+import { rejectCursorSpans } from '../cursor/revert-cursor-spans.ts';
 import { acceptPassages, deletePassages } from './passages.ts';
 import { lockAgents } from '../../locks/catalog/lock-agent.ts';
 import { lockEndedBatch } from '../../locks/batch/lock-ended-batch.ts';
@@ -108,6 +109,7 @@ export async function rejectHeldChanges(
     'rejected',
   );
   if (filter.block_ids === null) {
+    await rejectCursorSpans(trx, batchId, filter.agent_ids);
     await deletePassages(trx, batchId, { held: true, agent_ids: filter.agent_ids });
   }
   return rows.length;

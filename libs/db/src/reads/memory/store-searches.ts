@@ -2,6 +2,7 @@ import type { ArchivalHit, ConversationHit, MessageSearch, PassageSearch } from 
 import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
 import { UNMERGED } from '../../fragments.ts';
+import { readableText } from '../readable-text.ts';
 
 /** Reads the time zones of agents, and the time. Index: primary key. */
 export async function readTimeZones(
@@ -19,16 +20,6 @@ export async function readTimeZones(
 
 /** Matches any word of a query, ranked by the number of matches. A word may contain an ampersand, but no space. */
 const anyWord = sql`replace(plainto_tsquery('english', d.query)::text, ' & ', ' | ')::tsquery`;
-
-/**
- * An escaped NUL or surrogate, which `json` cannot parse, or not alone: an odd number of backslashes precedes its `u`. A
- * single expression that finds only lone surrogates takes quadratic time.
- */
-const UNREADABLE = String.raw`(?<!\\)((?:\\\\)*)\\u(?:0000|d[89a-f][0-9a-f]{2})`;
-const REPLACEMENT = String.raw`\1\\ufffd`;
-
-/** The content of a message stored wrapped (ADR 0003), with U+FFFD for unreadable escapes. */
-const unwrapped = sql`regexp_replace(l.content #>> '{}', ${UNREADABLE}, ${REPLACEMENT}, 'gi')::json`;
 
 /**
  * Maximum searches of one statement: a search of 20,000 passages or of a long conversation takes a tenth to a third of a
@@ -141,10 +132,7 @@ async function searchSomeMessages(
                 order by m.seq desc
                 limit ${MESSAGES_MAX}) l
             cross join lateral (
-              select left(string_agg(e.value->>'text', E'\n' order by e.place), ${CHARS_MAX}) as content
-                from json_array_elements(case when json_typeof(l.content) = 'array' then l.content else ${unwrapped} end)
-                       with ordinality as e(value, place)
-               where e.value->>'type' = 'text') t
+              select left(${readableText(sql`l.content`)}, ${CHARS_MAX}) as content) t
             where coalesce(l.later_bytes, 0) < ${STORED_BYTES_MAX} and t.content is not null
            ${UNMERGED}) v
         where coalesce(numnode(d.words), 0) = 0 or v.words @@ d.words
