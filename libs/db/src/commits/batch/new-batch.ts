@@ -22,6 +22,14 @@ export interface NewRun {
   readonly client_tools?: readonly ToolDefinition[];
   /** Required format of its result; `none`: any. Default: the agent's. */
   readonly result_format?: ResultFormat | 'none' | null;
+  /** Model handle; its price and provider are the caller's checks. Default: the agent's. */
+  readonly model?: string | null;
+  /** System prompt. Default: the agent's. */
+  readonly system?: string | null;
+  /** Only the tools that rewrite memory, without tool rules; memory is shown with line numbers. Default: the agent's tools. */
+  readonly memory_tools_only?: boolean;
+  /** Labels of the blocks that its calls may write; null: all. Default: all. */
+  readonly writable_labels?: readonly string[] | null;
   /** ISO time after which it takes no further step. Default: the batch's. */
   readonly deadline?: string | null;
   /** Its own limits. Default: none. */
