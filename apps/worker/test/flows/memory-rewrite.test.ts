@@ -25,6 +25,54 @@ async function memoryOf(agentId: string): Promise<Readonly<Record<string, string
   return Object.fromEntries(rows.map(({ label, value }) => [label, value]));
 }
 
+describe('the parts of a rewrite', () => {
+  test.each(['auto', 'review'] as const)(
+    'each see the memory that the one before left, and none of its messages (apply: %s)',
+    async (apply) => {
+      const { provider, sent } = recording(house);
+      const rest = { memory_tools_only: true, writable_labels: ['summary'], sequence: 'a' };
+      const first = { input: rethink('summary', 'After one.'), isolated: true, rest };
+      const next = (text: string) => ({ ...first, input: rethink('summary', text), same_agent_as: 0 });
+      const batch = await house.submit(
+        [{ ...first, blocks: { summary: 'Old.' } }, next('After two.'), next('After three.')],
+        { apply },
+      );
+      await house.drive(house.worker({ provider }));
+      expect(await house.runsOf(batch.id)).toMatchObject(Array(3).fill({ stop_reason: 'end_turn' }));
+      expect(sent.map((params) => /→ (.*)$/m.exec(params.system?.[1]?.text ?? '')?.[1])).toEqual([
+        'Old.',
+        'After one.',
+        'After one.',
+        'After two.',
+        'After two.',
+        'After three.',
+      ]);
+      expect(sent.map(({ messages }) => messages.length)).toEqual([1, 3, 1, 3, 1, 3]);
+      expect(await memoryOf(batch.agent_ids[0] ?? '')).toEqual({
+        summary: apply === 'auto' ? 'After three.' : 'Old.',
+      });
+    },
+  );
+
+  test('after a failed one are cancelled, and their batch ends', async () => {
+    const rest = { sequence: 'a' };
+    const batch = await house.submit([
+      { input: 'One. ⟦sim:refusal⟧', isolated: true, rest },
+      { input: 'Two. ⟦sim:fixed⟧', isolated: true, rest, same_agent_as: 0 },
+      { input: 'Three. ⟦sim:fixed⟧', isolated: true, rest, same_agent_as: 0 },
+      { input: 'Other. ⟦sim:fixed⟧' },
+    ]);
+    await house.drive(house.worker());
+    expect((await house.runsOf(batch.id)).map(({ stop_reason }) => stop_reason)).toEqual([
+      'refusal',
+      'cancelled',
+      'cancelled',
+      'end_turn',
+    ]);
+    expect(await house.rows(`select state from batch`)).toEqual([{ state: 'completed' }]);
+  });
+});
+
 describe('a run with memory tools and one writable block', () => {
   test.each(['auto', 'review'] as const)(
     'sees the other blocks as read-only and cannot write them (apply: %s)',

@@ -132,12 +132,13 @@ function planRuns(
 ): readonly PlannedRun[] {
   const ids = distinctSorted(newRunId, batch.runs.length);
   const started = new Set<string>();
+  const isolatedIds = isolatedConversations(batch.runs);
   return ids.map((id, ordinal) => {
     const request = batch.runs[ordinal] as NewRun;
     const agent = agents[ordinal] as RunAgent;
-    const conversation_id = request.isolated ? newConversationId() : agent.conversation_id;
+    const conversation_id = isolatedIds[ordinal] ?? agent.conversation_id;
     const state = conversations.get(conversation_id) ?? EMPTY_AND_FREE;
-    const starts = request.isolated || (!state.taken && !started.has(conversation_id));
+    const starts = !state.taken && !started.has(conversation_id);
     started.add(conversation_id);
     return {
       id,
@@ -149,6 +150,26 @@ function planRuns(
       last_seq: starts ? state.last_seq + request.messages.length : null,
     };
   });
+}
+
+/**
+ * Creates the conversations of isolated runs, one for each sequence; null for the others.
+ * Throws: for a sequence whose runs do not stand side by side, or that is not of one agent's isolated runs.
+ */
+function isolatedConversations(runs: readonly NewRun[]): readonly (string | null)[] {
+  const ids: (string | null)[] = [];
+  const known = new Set<string>();
+  for (const [ordinal, { isolated, sequence, agent_id }] of runs.entries()) {
+    const before = ordinal === 0 ? undefined : runs[ordinal - 1];
+    const continues = sequence != null && before?.sequence === sequence;
+    if (sequence != null && (!isolated || (continues ? before.agent_id !== agent_id : known.has(sequence))))
+      throw new Error(
+        `The runs of the sequence ${sequence} are not isolated runs of one agent, side by side.`,
+      );
+    if (sequence != null) known.add(sequence);
+    ids.push(continues ? (ids[ordinal - 1] ?? null) : isolated ? newConversationId() : null);
+  }
+  return ids;
 }
 
 /** Creates distinct ids and sorts them: ids of one millisecond are random, and they must ascend with the runs. */

@@ -18,6 +18,12 @@ export interface NewRun {
   readonly messages: readonly InputMessage[];
   /** Whether it has a conversation of its own instead of the agent's. */
   readonly isolated: boolean;
+  /**
+   * Runs of a batch with the same name, which stand side by side and are isolated, share a conversation: each starts in a
+   * fresh context after a good end of the one before. After any other end the later ones are cancelled.
+   * Default: none.
+   */
+  readonly sequence?: string | null;
   /** Tools that the caller carries out, in addition to the agent's tools and with other names. */
   readonly client_tools?: readonly ToolDefinition[];
   /** Required format of its result; `none`: any. Default: the agent's. */
