@@ -285,6 +285,7 @@ export {
   calibrate,
   estimateContentTokens,
   estimateTokens,
+  TOOL_PROMPT_TOKENS,
   IMAGE_TOKENS,
   TOKEN_CALIBRATION_DEFAULT,
   type TokenCalibration,
