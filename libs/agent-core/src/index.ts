@@ -209,7 +209,7 @@ export { mayHoldBlankText, withoutBlankTexts } from './wire/anthropic/blank-text
 export { mayHoldThoughts, withoutThoughts } from './wire/anthropic/thoughts.ts';
 export { compileMemory, type CompileOptions } from './memory/compile.ts';
 export { compileMemoryMetadata, SHOWN_TAGS_MAX, type MemoryMetadata } from './memory/metadata.ts';
-export { isMemoryTool, MEMORY_TOOLS } from './memory/definitions.ts';
+export { isMemoryTool, MEMORY_TOOLS, REWRITE_TOOLS } from './memory/definitions.ts';
 export { toolResultsMessage, type AnsweredCall } from './tools/results.ts';
 export { checkInputSchema, createArgumentValidator, type ArgumentValidator } from './tools/validate.ts';
 export {
@@ -228,6 +228,7 @@ export {
   editedBlocks,
   memoryNeeds,
   memoryOfStep,
+  type MemoryPolicy,
   openBlocks,
   recallTexts,
   type EditedBlock,
@@ -284,6 +285,7 @@ export {
   calibrate,
   estimateContentTokens,
   estimateTokens,
+  TOOL_PROMPT_TOKENS,
   IMAGE_TOKENS,
   TOKEN_CALIBRATION_DEFAULT,
   type TokenCalibration,

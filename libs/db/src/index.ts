@@ -278,7 +278,12 @@ export {
 } from './commits/batch/cancel.ts';
 export { commitUnsentDue } from './commits/provider-batch/unsent-due.ts';
 export { commitBatchFinish, lockForFinish, markFinishedBatches } from './commits/batch/finish.ts';
-export { commitWaitingRunsStarted, deleteOldIdempotencyKeys, markIdleBatches } from './commits/run/sweep.ts';
+export {
+  commitWaitingRunsStarted,
+  deleteOldIdempotencyKeys,
+  markIdleBatches,
+  type WaitingReport,
+} from './commits/run/sweep.ts';
 export { commitQuarantinedLines, type QuarantinedLine } from './commits/provider-batch/quarantine.ts';
 export { readActingRuns, type ActingRun } from './reads/run/acting-runs.ts';
 export {

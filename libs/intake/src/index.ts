@@ -18,6 +18,18 @@ export { readFleetPlans } from './fleet/read-fleet-plans.ts';
 export { prepareBatch, type BatchSource, type PreparedBatch, type PreparedRuns } from './prepare-batch.ts';
 export { BATCH_BYTES_MAX, MAX_STEPS_DEFAULT, type BatchRequest } from './request.ts';
 export { requestedRuns } from './requested-runs.ts';
+export {
+  PARTS_MAX_DEFAULT,
+  planRewrite,
+  REWRITE_CURSOR_DEFAULT,
+  type RewriteFacts,
+  type RewritePlan,
+  type RewriteReading,
+  type RewriteSkip,
+  type RewriteSpan,
+} from './rewrite/plan-rewrite.ts';
+export { REWRITE_PROMPT } from './rewrite/prompt.ts';
+export type { RewriteMessage } from './rewrite/transcript.ts';
 export { sentence } from './sentence.ts';
 export { storeBatch, type StoreSettings, type StoredBatch } from './store-batch.ts';
 export { toResultFormat } from './to-result-format.ts';

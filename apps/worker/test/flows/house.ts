@@ -17,6 +17,7 @@ import {
   type ModuleTool,
   type NewAgent,
   type NewBatch,
+  type NewRun,
 } from '@nightshift/db';
 import type { JsonObject, ResultFormat, ToolDefinition } from '@nightshift/agent-core';
 import { acceptBatch, openTestDatabase, type TestDatabase } from '@nightshift/db/testing';
@@ -114,6 +115,8 @@ export interface SubmittedRun {
   /** Maximum tokens of an answer. Default: 1,024. */
   readonly max_tokens?: number;
   readonly cap?: Cap;
+  /** Other fields of the run. */
+  readonly rest?: Partial<NewRun>;
 }
 
 export interface DriveOptions {
@@ -274,6 +277,7 @@ export async function openHouse(
             deadline: run.deadline ?? null,
             result_format: formatOf(run.result_schema),
             ...(run.cap === undefined ? {} : { cap: run.cap }),
+            ...run.rest,
             messages: [
               ...(run.alerts ?? []).map((text) => ({ role: 'system' as const, text })),
               { role: 'user' as const, text: run.input },

@@ -19,6 +19,8 @@ export interface ToolPolicy {
   readonly result: ResultDemand | null;
   /** Whether a summary may replace earlier messages. */
   readonly compacts: boolean;
+  /** Labels of the blocks that its memory calls may write; null for all. */
+  readonly writable_labels: readonly string[] | null;
 }
 
 /** A typed result that a run must deliver. */
@@ -41,6 +43,7 @@ export const NO_TOOL_POLICY: ToolPolicy = {
   extra: {},
   result: null,
   compacts: false,
+  writable_labels: null,
 };
 
 /**
@@ -50,7 +53,7 @@ export const NO_TOOL_POLICY: ToolPolicy = {
 export function toolPolicyOf(
   definition: Pick<
     Definition,
-    'tools' | 'tool_rules' | 'model' | 'model_settings' | 'result_format' | 'compaction'
+    'tools' | 'tool_rules' | 'model' | 'model_settings' | 'result_format' | 'compaction' | 'writable_labels'
   >,
 ): ToolPolicy {
   const { tool_rules, model, model_settings, result_format = null, compaction } = definition;
@@ -69,6 +72,7 @@ export function toolPolicyOf(
     extra: model_settings.extra,
     result: result_format === null ? null : demandOf(result_format.schema, finish !== undefined),
     compacts: compaction.mode !== 'none',
+    writable_labels: definition.writable_labels ?? null,
   };
 }
 

@@ -2,7 +2,15 @@ import type { JsonObject } from '../base/json.ts';
 import type { BlockView, BlockWrite } from '../model/block.ts';
 import type { ToolOutcome } from '../model/tool.ts';
 import { appendText, checkLimit, insertLines, replaceEverywhere, replaceOnce, type Edited } from './edits.ts';
-import { findLineNumbers, readOnly, readTexts, refused, unknownLabel, type Refusal } from './refusal.ts';
+import {
+  checkWritable,
+  findLineNumbers,
+  readTexts,
+  refused,
+  unknownLabel,
+  type Refusal,
+  type WritableLabels,
+} from './refusal.ts';
 import { codePointLength } from './text.ts';
 
 /** Outcome of a memory call: the text for the model, and the block to write, if any. */
@@ -92,6 +100,7 @@ export function applyMemoryTool(
   toolName: string,
   args: JsonObject,
   blocks: readonly BlockView[],
+  writable: WritableLabels = null,
 ): MemoryOutcome {
   const memoryEdit = MEMORY_EDITS.get(toolName);
   if (memoryEdit === undefined) {
@@ -103,7 +112,8 @@ export function applyMemoryTool(
 
   const block = blocks.find((candidate) => candidate.label === label);
   if (block === undefined) return failed(toolName, unknownLabel(label, blocks));
-  if (block.read_only) return failed(toolName, readOnly(block.label));
+  const readOnly = checkWritable(block, writable);
+  if (readOnly !== null) return failed(toolName, readOnly);
   const copied = findLineNumbers(memoryEdit.textArguments, values);
   if (copied !== null) return failed(toolName, copied);
 

@@ -173,7 +173,7 @@ function edit(
     if (isRewrite && may_create && !blocks.some((block) => block.label === named))
       return rewrite(toolName, draft, { ...args, label: named }, options);
   }
-  const { outcome, write } = applyMemoryTool(toolName, args, blocks);
+  const { outcome, write } = applyMemoryTool(toolName, args, blocks, options.writable_labels);
   if (write === null) return { outcome, effects: [], known };
   const [label = ''] = blocks
     .filter((block) => block.block_id === write.block_id)

@@ -17,7 +17,7 @@ import {
   type StoredMemory,
 } from './open-blocks.ts';
 import { openDrafts } from './open-drafts.ts';
-import type { KnownLabels } from './refusal.ts';
+import type { KnownLabels, WritableLabels } from './refusal.ts';
 import type { StoreAnswer, StoreAnswers } from './store-answers.ts';
 
 /** Tools that may create, detach or rename blocks, which concerns the whole agent. */
@@ -119,8 +119,14 @@ export interface MemoryTools {
   readonly diff3: Diff3;
 }
 
+/** The parts of a run's definition that limit its memory calls. */
+export interface MemoryPolicy {
+  readonly tools: readonly ToolDefinition[];
+  readonly writable_labels: WritableLabels;
+}
+
 /**
- * Opens the memory of a run for its present step, whose definition has these tools.
+ * Opens the memory of a run for its present step, under the policy of its definition.
  * Each call is judged by its request's view, with the run's own edits since, and by the block's policy. The next run
  * sees the changes of a shared block.
  */
@@ -128,7 +134,7 @@ export function memoryOfStep(
   blocks: OpenBlocks,
   store: StoreAnswers,
   run: RememberingRun,
-  tools: readonly ToolDefinition[],
+  { tools, writable_labels }: MemoryPolicy,
   { newId, diff3 }: MemoryTools,
 ): StepMemory {
   return {
@@ -142,6 +148,7 @@ export function memoryOfStep(
         isLabelTaken: (blockId, label, drafted) =>
           blocks.labels.isTaken(run.agent_id, blockId, label, drafted),
         known: blocks.known.get(run.id) ?? NONE_KNOWN,
+        writable_labels,
         diff3,
       } satisfies MemoryCallOptions;
       const done = carryOutMemoryCall(call.tool_name, call.args, heldBy(blocks, run), options);

@@ -68,6 +68,16 @@ const EDIT_TOOLS: readonly ToolDefinition[] = [
  */
 export const MEMORY_TOOLS: readonly ToolDefinition[] = [...EDIT_TOOLS, ...BLOCK_TOOLS, ...STORE_TOOLS];
 
+const REWRITE_NAMES: readonly string[] = ['memory_insert', 'memory_replace', 'memory_rethink'];
+
+/**
+ * The tools of runs that only rewrite memory: insert, replace, rewrite. Tools that do the same under another name, that
+ * rearrange blocks, or that say that editing is finished (which would cost a step) are left out.
+ */
+export const REWRITE_TOOLS: readonly ToolDefinition[] = EDIT_TOOLS.filter(({ name }) =>
+  REWRITE_NAMES.includes(name),
+);
+
 const names: ReadonlySet<string> = new Set(MEMORY_TOOLS.map((tool) => tool.name));
 
 /** Returns whether a name is a built-in memory tool's. */

@@ -2,7 +2,16 @@ import { BLOCK_CHAR_LIMIT_DEFAULT, type BlockView } from '../model/block.ts';
 import { checkLimit, type Edited } from './edits.ts';
 import type { MemoryEffect } from './effects.ts';
 import { checkNewLabel } from './label.ts';
-import { movedLabel, readOnly, refuse, unknownLabel, type KnownLabels, type Refusal } from './refusal.ts';
+import {
+  checkMayName,
+  checkWritable,
+  movedLabel,
+  refuse,
+  unknownLabel,
+  type KnownLabels,
+  type Refusal,
+  type WritableLabels,
+} from './refusal.ts';
 import { codePointLength } from './text.ts';
 
 /** Maximum number of blocks of an agent. */
@@ -15,6 +24,8 @@ export interface DraftOptions {
   readonly isLabelTaken: IsLabelTaken;
   /** The blocks' labels as the request showed them, with the agent's own changes since. */
   readonly known: KnownLabels;
+  /** Labels of the blocks that the run may write, keep and create. */
+  readonly writable_labels: WritableLabels;
 }
 
 /** Changes of a draft to the stored labels. */
@@ -173,16 +184,17 @@ export function draftEffects({ before, blocks, structural }: MemoryDraft): reado
 }
 
 /** Returns the block of a label if it may be changed. */
-function writableBlock({ blocks, known }: MemoryDraft, label: string): BlockView | Refusal {
+function writableBlock({ blocks, known, options }: MemoryDraft, label: string): BlockView | Refusal {
   const moved = movedLabel(label, blocks, known);
   if (moved !== null) return moved;
   const block = blocks.find((candidate) => candidate.label === label);
   if (block === undefined) return unknownLabel(label, blocks);
-  return block.read_only ? readOnly(label) : block;
+  return checkWritable(block, options.writable_labels) ?? block;
 }
 
-function checkFree({ blocks }: MemoryDraft, label: string): Refusal | null {
-  if (!blocks.some((block) => block.label === label)) return checkNewLabel(label);
+function checkFree({ blocks, options }: MemoryDraft, label: string): Refusal | null {
+  if (!blocks.some((block) => block.label === label))
+    return checkNewLabel(label) ?? checkMayName(label, options.writable_labels);
   return refuse(`Memory block '${label}' already exists. Choose another label.`);
 }
 

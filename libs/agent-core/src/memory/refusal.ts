@@ -65,9 +65,35 @@ export function movedLabel(
   return { kind: 'KeyError', message };
 }
 
-/** Refuses a block that agents may only read. */
-export function readOnly(label: string): Refusal {
-  return refuse(`Memory block '${label}' is read-only and cannot be edited.`);
+/** Labels of the blocks that a run may write; null for all. */
+export type WritableLabels = readonly string[] | null;
+
+/** Returns whether a run may write a block of this label. */
+export function mayWrite(label: string, writable: WritableLabels): boolean {
+  return writable === null || writable.includes(label);
+}
+
+/** Refuses a block that the agent, or this run, may only read. */
+export function checkWritable(
+  { label, read_only }: Pick<BlockView, 'label' | 'read_only'>,
+  writable: WritableLabels,
+): Refusal | null {
+  if (read_only) return refuse(`Memory block '${label}' is read-only and cannot be edited.`);
+  if (mayWrite(label, writable)) return null;
+  return refuse(
+    `Memory block '${label}' is read-only in this run and cannot be edited. ${listWritable(writable)}`,
+  );
+}
+
+/** Refuses a new label outside of those that a run may write. */
+export function checkMayName(label: string, writable: WritableLabels): Refusal | null {
+  if (mayWrite(label, writable)) return null;
+  return refuse(`No memory block may be named '${label}' in this run. ${listWritable(writable)}`);
+}
+
+function listWritable(writable: WritableLabels): string {
+  const labels = writable ?? [];
+  return labels.length === 0 ? 'It may write no blocks.' : `It may write only: ${labels.join(', ')}.`;
 }
 
 const LINE_NUMBER_PREFIX = /^[ \t]*\p{Nd}+→/mu;

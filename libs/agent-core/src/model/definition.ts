@@ -27,6 +27,11 @@ export interface Definition {
    */
   readonly context_window_limit: number;
   readonly compaction: CompactionPolicy;
+  /**
+   * Labels of the blocks that memory calls may write; every other block is read-only.
+   * Default: all.
+   */
+  readonly writable_labels?: readonly string[] | null;
 }
 
 /** The type of a run's result. */

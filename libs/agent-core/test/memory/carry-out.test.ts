@@ -20,6 +20,7 @@ const options: MemoryCallOptions = {
   may_create: false,
   isLabelTaken: () => false,
   known: new Map(),
+  writable_labels: null,
   diff3,
 };
 const SHOWN = 'Name: Ann\nCity: Oslo\nLikes: tea';

@@ -77,13 +77,14 @@ function open(
   rows: StoredMemory,
   runs: readonly RunWithCalls[] = [{ run: run(), calls: [] }],
   store: StoreAnswers = new Map(),
+  writable_labels: readonly string[] | null = null,
 ) {
   let made = 0;
   const newId = () => `new${++made}`;
   const blocks = openBlocks(runs, rows, newId);
   const tools = [makeTool('memory', {})];
   const carryOut = (of: RememberingRun, made: PlannedCall) =>
-    memoryOfStep(blocks, store, of, tools, { newId, diff3 }).carryOut(made);
+    memoryOfStep(blocks, store, of, { tools, writable_labels }, { newId, diff3 }).carryOut(made);
   return { blocks, carryOut, held: (of = run()) => heldBy(blocks, of) };
 }
 

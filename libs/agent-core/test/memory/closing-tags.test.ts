@@ -22,6 +22,7 @@ function after(tool: string, args: JsonObject, stored = STORED, beside = 'x'): s
     newBlockId: () => 'new-1',
     may_create: false,
     isLabelTaken: () => false,
+    writable_labels: null,
     known: new Map(held.map(({ current }) => [current.label, current.block_id])),
     diff3,
   });

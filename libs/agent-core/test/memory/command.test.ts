@@ -15,7 +15,12 @@ const rules = makeBlock('rules', 'be kind', { read_only: true });
 const isLabelTaken = (blockId: string, label: string) => blockId === human.block_id && label === 'taken';
 
 function run(args: JsonObject, blocks: readonly BlockView[] = [human, nested, rules]) {
-  const draft = openDraft(blocks, { newBlockId: () => 'new-1', isLabelTaken, known: new Map() });
+  const draft = openDraft(blocks, {
+    newBlockId: () => 'new-1',
+    isLabelTaken,
+    known: new Map(),
+    writable_labels: null,
+  });
   const done = applyCommand(draft, args);
   return typeof done === 'string'
     ? { ok: true, said: done, effects: draftEffects(draft) }

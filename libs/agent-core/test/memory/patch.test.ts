@@ -33,6 +33,7 @@ function patch(
     newBlockId: () => `new-${++ids}`,
     isLabelTaken: () => false,
     known: new Map(),
+    writable_labels: null,
   });
   const done = applyPatch(draft, label, lines.join('\n'));
   const effects = typeof done === 'string' ? draftEffects(draft) : [];
@@ -258,6 +259,7 @@ test('a draft keeps new labels and descriptions for a new block itself', () => {
     newBlockId: () => 'new-1',
     isLabelTaken: () => false,
     known: new Map(),
+    writable_labels: null,
   });
   expect(createBlock(draft, 'notes', null, 'a')).toBeNull();
   expect(describeBlock(draft, 'notes', 'd')).toBeNull();

@@ -288,9 +288,9 @@ describe('the sweep', () => {
 
   test('starts the first run that waits for a free conversation', async () => {
     const { conversation_id, run_ids } = await forgotten();
-    expect(await sweep()).toBe(1);
+    expect((await sweep()).started).toBe(1);
     expect(await holderOf(conversation_id)).toBe(run_ids[0]);
-    expect(await sweep()).toBe(0);
+    expect((await sweep()).started).toBe(0);
     expect((await run(run_ids[1]!)).state).toBe('queued');
   });
 
@@ -307,8 +307,8 @@ describe('the sweep', () => {
     const second = sweep();
     await untilLockIsAwaited(db);
     written.open();
-    expect(await first).toBe(1);
-    expect(await second).toBe(0);
+    expect((await first).started).toBe(1);
+    expect((await second).started).toBe(0);
     expect(await holderOf(conversation_id)).toBe(run_ids[0]);
     expect((await run(run_ids[1]!)).state).toBe('queued');
   });
@@ -317,15 +317,15 @@ describe('the sweep', () => {
     const waiting = [];
     for (let n = 0; n < 5; n++) waiting.push(await forgotten());
     const started = await Promise.all(Array.from({ length: 6 }, () => sweep()));
-    expect(started.reduce((sum, count) => sum + count, 0)).toBe(5);
+    expect(started.reduce((sum, report) => sum + report.started, 0)).toBe(5);
     for (const { conversation_id, run_ids } of waiting)
       expect(await holderOf(conversation_id)).toBe(run_ids[0]);
   });
 
   test('starts at most the given number of runs', async () => {
     for (let n = 0; n < 3; n++) await forgotten();
-    expect(await sweep(2)).toBe(2);
-    expect(await sweep(2)).toBe(1);
+    expect((await sweep(2)).started).toBe(2);
+    expect((await sweep(2)).started).toBe(1);
   });
 });
 

@@ -8,11 +8,11 @@ import {
   readStoreCalls,
   recallTexts,
   storeCallsOf,
+  type MemoryPolicy,
   type RememberingRun,
   type RunWithCalls,
   type StepMemory,
   type StoreAnswers,
-  type ToolDefinition,
 } from '@nightshift/agent-core';
 import {
   lockAgents,
@@ -32,8 +32,8 @@ import { diff3MergeRegions, diffIndices } from 'node-diff3';
 const TOOLS = { newId, diff3: { diff3MergeRegions, diffIndices } };
 const NO_ANSWERS: StoreAnswers = new Map();
 
-/** Returns the memory of a run for its present step, whose definition has these tools. */
-export type MemoryOf = (run: RememberingRun, tools: readonly ToolDefinition[]) => StepMemory;
+/** Returns the memory of a run for its present step, under the policy of its definition. */
+export type MemoryOf = (run: RememberingRun, policy: MemoryPolicy) => StepMemory;
 
 /** Locks and reads the memory of the agents of `runs`, whose answers contain memory calls. */
 export async function openChunkMemory(
@@ -60,7 +60,7 @@ export async function openChunkMemory(
   const blocks = openBlocks(runs, stored, newId);
   recallTexts(blocks, await readOwnTexts(trx, editedBlocks(blocks, runs)));
   const store = await askStore(trx, runs);
-  return (run, tools) => memoryOfStep(blocks, store, run, tools, TOOLS);
+  return (run, policy) => memoryOfStep(blocks, store, run, policy, TOOLS);
 }
 
 /**

@@ -98,10 +98,11 @@ function toolChoiceOf({ trail_json }: SealedRequest, { toolPolicy }: CachedDefin
 
 function memoryOf(
   request: SealedRequest,
-  { memory_form }: CachedDefinition,
+  { memory_form, definition }: CachedDefinition,
   blocks: ReadonlyMap<string, BlockView>,
 ): string {
-  const memory = compileMemory(blocksOf(request, blocks), memory_form);
+  const shown = asWritable(blocksOf(request, blocks), definition.writable_labels ?? null);
+  const memory = compileMemory(shown, memory_form);
   if (request.metadata === null) return memory;
   const metadata = compileMemoryMetadata(request.metadata);
   return memory === '' ? metadata : `${memory}\n\n${metadata}`;
@@ -148,6 +149,14 @@ function blocksOf(request: SealedRequest, blocks: ReadonlyMap<string, BlockView>
     const label = request.block_labels?.[index] ?? block.label;
     return label === block.label ? block : { ...block, label };
   });
+}
+
+/** Returns the blocks with those read-only that the run must not write. */
+function asWritable(blocks: readonly BlockView[], writable: readonly string[] | null): readonly BlockView[] {
+  if (writable === null) return blocks;
+  return blocks.map((block) =>
+    block.read_only || writable.includes(block.label) ? block : { ...block, read_only: true },
+  );
 }
 
 /** Counts the images in a text. Text that looks like an image counts too, so the count is never too low. */

@@ -47,7 +47,7 @@ export async function decideChunk(
   const memoryOf = await openChunkMemory(trx, due.filter(isRemembering).map(memoryCallsOf));
   const { retry } = deps.settings;
   return due.flatMap(({ run, key, outcome, toolPolicy, calls }): readonly DecidedRun[] => {
-    const ofRun = calls.length === 0 ? undefined : memoryOf(run, toolPolicy.tools);
+    const ofRun = calls.length === 0 ? undefined : memoryOf(run, toolPolicy);
     const decision = decideStep({ run, key, retry, toolPolicy, calls }, outcome, ofRun);
     return decision.kind === 'refuse' ? [] : [{ run, decision }];
   });

@@ -74,7 +74,7 @@ export async function commitInParts(
       const results = acting.map((run) => {
         const toolPolicy = definitions.get(run.definition_id)?.toolPolicy ?? NO_TOOL_POLICY;
         const ended = (calls.get(run.id) ?? []).map((call) => stepCallOf(call, collected));
-        return { run, decision: decideResults(run, ended, toolPolicy, memoryOf(run, toolPolicy.tools)) };
+        return { run, decision: decideResults(run, ended, toolPolicy, memoryOf(run, toolPolicy)) };
       });
       const whole = part.length === chunk.run_ids.length;
       const committed = await commitToolResults(trx, chunk.id, results, whole ? null : part);

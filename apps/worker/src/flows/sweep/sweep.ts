@@ -9,6 +9,7 @@ import {
   queueFreedRuns,
   type OverdueReport,
   type Tx,
+  type WaitingReport,
 } from '@nightshift/db';
 import type { FlowDeps, FlowReport } from '../../flow-parts/deps.ts';
 
@@ -16,12 +17,13 @@ const FLOW = 'sweep';
 export const IDEMPOTENCY_KEY_DAYS = 7;
 const RUNS_PER_SWEEP = 500;
 const AGENTS_PER_SWEEP = 500;
+const NONE_WAITING: WaitingReport = { started: 0, ended_batch_ids: [] };
 const NONE_OVERDUE: OverdueReport = { ended: 0, released: 0, started: 0, ended_batch_ids: [] };
 
 /**
  * Finds work that has no signal and no due row.
  * - batches whose last run ended just before a crash
- * - runs that wait for a conversation that has become free
+ * - runs that wait for a conversation that has become free, or for a run of their sequence that has ended
  * - runs that wait for room in a budget that has room again
  * - waiting runs past their deadline
  * - deleted agents whose last run has ended
@@ -52,9 +54,13 @@ export async function sweep(deps: FlowDeps): Promise<FlowReport> {
   const idle = await part(() => markIdleBatches(db), []);
   const overdue = await committed((trx) => commitOverdueRuns(trx, RUNS_PER_SWEEP), NONE_OVERDUE);
   if (overdue.released > 0) await bell.ring([{ kind: 'tools', id: '*' }]);
-  const finished = await part(() => markFinishedBatches(db, overdue.ended_batch_ids), []);
   const freed = await committed((trx) => queueFreedRuns(trx, settings.requests_max), 0);
-  const started = await committed((trx) => commitWaitingRunsStarted(trx, RUNS_PER_SWEEP), 0);
+  const { started, ended_batch_ids } = await committed(
+    (trx) => commitWaitingRunsStarted(trx, RUNS_PER_SWEEP),
+    NONE_WAITING,
+  );
+  const ended = [...new Set([...overdue.ended_batch_ids, ...ended_batch_ids])];
+  const finished = await part(() => markFinishedBatches(db, ended), []);
   await part(() => inTransaction(db, (trx) => commitBlocksReleased(trx, AGENTS_PER_SWEEP)), undefined);
   await part(() => deleteOldIdempotencyKeys(db, IDEMPOTENCY_KEY_DAYS), undefined);
   if (started + overdue.started + freed > 0) await bell.ring([{ kind: 'compose', id: '*' }]);

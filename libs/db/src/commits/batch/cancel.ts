@@ -2,9 +2,9 @@ import { sql } from 'kysely';
 import type { Lease } from '../../claims/lease.ts';
 import type { Tx } from '../../connect.ts';
 import { AS_FIRST } from '../../fragments.ts';
-import { passConversationsOn } from '../run/pass-conversations.ts';
+import { NONE_PASSED_ON, passConversationsOn } from '../run/pass-conversations.ts';
 import { putChunk } from '../run/run-chunks.ts';
-import { addToTallies, tallyOfStart, tallySlot } from './tallies.ts';
+import { addToTallies, talliesOfPassing, tallySlot } from './tallies.ts';
 
 /** Runs ended by a cancel step, and the ordinal of the next page. */
 export interface CancelReport {
@@ -46,22 +46,26 @@ export async function commitRunsCancelled(
     select id, project_id, ordinal, conversation_id, held from ended
   `.execute(trx);
   const holders = rows.filter((row) => row.held);
-  const started =
+  const passed =
     holders.length > 0
       ? await passConversationsOn(
           trx,
           holders.map((run) => run.conversation_id),
           holders.map((run) => run.id),
         )
-      : [];
+      : NONE_PASSED_ON;
   const ended = rows.map(({ project_id, held }) => ({
     batch_id: batch.id,
     project_id,
     cancelled: 1,
     queued: held ? 0 : -1,
   }));
-  await addToTallies(trx, [...ended, ...started.map(tallyOfStart)], slot);
-  return { cancelled: rows.length, started: started.length > 0, next_ordinal: nextOrdinal(rows, limit) };
+  await addToTallies(trx, [...ended, ...talliesOfPassing(passed)], slot);
+  return {
+    cancelled: rows.length,
+    started: passed.started.length > 0,
+    next_ordinal: nextOrdinal(rows, limit),
+  };
 }
 
 /**

@@ -161,12 +161,13 @@ function planRuns(
 ): readonly PlannedRun[] {
   const ids = ascendingRunIds(runs.length, before.last_run_id);
   const started = new Set<string>();
+  const isolatedIds = isolatedConversations(runs);
   return ids.map((id, place) => {
     const request = runs[place] as NewRun;
     const agent = agents[place] as RunAgent;
-    const conversation_id = request.isolated ? newConversationId() : agent.conversation_id;
+    const conversation_id = isolatedIds[place] ?? agent.conversation_id;
     const state = conversations.get(conversation_id) ?? EMPTY_AND_FREE;
-    const starts = request.isolated || (!state.taken && !started.has(conversation_id));
+    const starts = !state.taken && !started.has(conversation_id);
     started.add(conversation_id);
     return {
       id,
@@ -189,6 +190,26 @@ function ascendingRunIds(count: number, after: string | null): readonly string[]
   const timeHex = (parseInt(after.slice(0, 13).replace('-', ''), 16) + 1).toString(16).padStart(12, '0');
   const time = `${timeHex.slice(0, 8)}-${timeHex.slice(8)}`;
   return distinctSorted(() => time + newRunId().slice(13), count);
+}
+
+/**
+ * Creates the conversations of isolated runs, one for each sequence; null for the others.
+ * Throws: for a sequence whose runs do not stand side by side, or that is not of one agent's isolated runs.
+ */
+function isolatedConversations(runs: readonly NewRun[]): readonly (string | null)[] {
+  const ids: (string | null)[] = [];
+  const known = new Set<string>();
+  for (const [ordinal, { isolated, sequence, agent_id }] of runs.entries()) {
+    const before = ordinal === 0 ? undefined : runs[ordinal - 1];
+    const continues = sequence != null && before?.sequence === sequence;
+    if (sequence != null && (!isolated || (continues ? before.agent_id !== agent_id : known.has(sequence))))
+      throw new Error(
+        `The runs of the sequence ${sequence} are not isolated runs of one agent, side by side.`,
+      );
+    if (sequence != null) known.add(sequence);
+    ids.push(continues ? (ids[ordinal - 1] ?? null) : isolated ? newConversationId() : null);
+  }
+  return ids;
 }
 
 /** Creates distinct ids and sorts them: ids of one millisecond are random, and they must ascend with the runs. */

@@ -18,10 +18,24 @@ export interface NewRun {
   readonly messages: readonly InputMessage[];
   /** Whether it has a conversation of its own instead of the agent's. */
   readonly isolated: boolean;
+  /**
+   * Runs of a batch with the same name, which stand side by side and are isolated, share a conversation: each starts in a
+   * fresh context after a good end of the one before. After any other end the later ones are cancelled.
+   * Default: none.
+   */
+  readonly sequence?: string | null;
   /** Tools that the caller carries out, in addition to the agent's tools and with other names. */
   readonly client_tools?: readonly ToolDefinition[];
   /** Required format of its result; `none`: any. Default: the agent's. */
   readonly result_format?: ResultFormat | 'none' | null;
+  /** Model handle; its price and provider are the caller's checks. Default: the agent's. */
+  readonly model?: string | null;
+  /** System prompt. Default: the agent's. */
+  readonly system?: string | null;
+  /** Only the tools that rewrite memory, without tool rules; memory is shown with line numbers. Default: the agent's tools. */
+  readonly memory_tools_only?: boolean;
+  /** Labels of the blocks that its calls may write; null: all. Default: all. */
+  readonly writable_labels?: readonly string[] | null;
   /** ISO time after which it takes no further step. Default: the batch's. */
   readonly deadline?: string | null;
   /** Its own limits. Default: none. */

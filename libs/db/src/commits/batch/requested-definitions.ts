@@ -1,37 +1,75 @@
-import type { ToolDefinition } from '@nightshift/agent-core';
+import { modelTraits, parseModelHandle, toStorableText, type ToolDefinition } from '@nightshift/agent-core';
 import type { Added, RequestedDefinition } from '../../reads/catalog/agent-definitions.ts';
-import { storableJson } from '../json-rows.ts';
+import { storableJson, storableText } from '../json-rows.ts';
 import type { NewRun } from './new-batch.ts';
 
 /** Returns the requested definitions of runs, in order. Neighbours with equal additions are serialized once. */
 export function requestedDefinitions(runs: readonly NewRun[]): readonly RequestedDefinition[] {
   const known = new Map<string, Added>();
-  let last: {
-    readonly tools: unknown;
-    readonly format: unknown;
-    readonly request: RequestedDefinition;
-  } | null = null;
-  return runs.map(({ agent_id, client_tools: tools = NO_TOOLS, result_format: format = null }) => {
-    const alike = last !== null && last.tools === tools && last.format === format ? last.request : null;
+  let last: { readonly additions: Additions; readonly request: RequestedDefinition } | null = null;
+  return runs.map((run) => {
+    const { agent_id } = run;
+    const additions = additionsOf(run);
+    const alike = last !== null && areAlike(last.additions, additions) ? last.request : null;
     if (alike?.agent_id === agent_id) return alike;
-    const added = alike?.added ?? addedBy(tools, format, known);
+    const added = alike?.added ?? addedBy(additions, known);
     const request = { key: `${agent_id} ${added.place}`, agent_id, added };
-    last = { tools, format, request };
+    last = { additions, request };
     return request;
   });
 }
 
-function addedBy(
-  tools: readonly ToolDefinition[],
-  format: NonNullable<NewRun['result_format']> | null,
-  known: Map<string, Added>,
-): Added {
-  const client_tools_json = tools.length === 0 ? null : storableJson(tools);
-  const result_format_json = format === null || format === 'none' ? format : storableJson(format);
-  const key = `${client_tools_json ?? ''} ${result_format_json ?? ''}`;
-  const added = known.get(key) ?? { place: known.size, client_tools_json, result_format_json };
+type Additions = ReturnType<typeof additionsOf>;
+
+function additionsOf({
+  client_tools: tools = NO_TOOLS,
+  result_format: format = null,
+  model = null,
+  system = null,
+  memory_tools_only = false,
+  writable_labels = null,
+}: NewRun) {
+  return { tools, format, model, system, memory_tools_only, writable_labels };
+}
+
+function areAlike(one: Additions, other: Additions): boolean {
+  return (
+    one.tools === other.tools &&
+    one.format === other.format &&
+    one.model === other.model &&
+    one.system === other.system &&
+    one.memory_tools_only === other.memory_tools_only &&
+    one.writable_labels === other.writable_labels
+  );
+}
+
+function addedBy(additions: Additions, known: Map<string, Added>): Added {
+  const { tools, format, model, system, memory_tools_only, writable_labels } = additions;
+  const content = {
+    client_tools_json: tools.length === 0 ? null : storableJson(tools),
+    result_format_json: format === null || format === 'none' ? format : storableJson(format),
+    model,
+    ...thinkingOf(model),
+    system: storableText(system),
+    memory_tools_only,
+    writable_labels:
+      writable_labels === null ? null : [...new Set(writable_labels.map(toStorableText))].sort(),
+  };
+  const key = JSON.stringify(content);
+  const added = known.get(key) ?? { place: known.size, ...content };
   known.set(key, added);
   return added;
+}
+
+/** Returns the forms of thinking that a model takes; all of them without a model, whose agent keeps its settings. */
+function thinkingOf(model: string | null) {
+  if (model === null) return { takes_budget: true, takes_adaptive: true, thinks_always: false };
+  const traits = modelTraits(parseModelHandle(model)?.name ?? model);
+  return {
+    takes_budget: traits.takes_thinking_budget,
+    takes_adaptive: traits.takes_adaptive_thinking,
+    thinks_always: traits.thinks_always,
+  };
 }
 
 const NO_TOOLS: readonly ToolDefinition[] = [];

@@ -2,6 +2,7 @@ import type { StepDecision } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
 import type { RunToDecide } from '../../reads/run/runs-to-decide.ts';
+import type { PassedOn } from '../run/pass-conversations.ts';
 
 /**
  * Draws the slot of a commit. Counts are spread over a few slots, so that commits of one batch seldom wait for each other.
@@ -82,8 +83,13 @@ export function tallyOfMove(run: RunToDecide, move: StepDecision['run']): TallyC
 }
 
 /** Counts a run as no longer queued. */
-export function tallyOfStart({ batch_id, project_id }: Omit<TallyChange, 'queued'>): TallyChange {
+function tallyOfStart({ batch_id, project_id }: Omit<TallyChange, 'queued'>): TallyChange {
   return { batch_id, project_id, queued: -1 };
+}
+
+/** Counts runs that waited for a conversation until now. */
+export function talliesOfPassing({ started, cancelled }: PassedOn): readonly TallyChange[] {
+  return [...started.map(tallyOfStart), ...cancelled.map((run) => ({ ...tallyOfStart(run), cancelled: 1 }))];
 }
 
 /** Counts the bill of a step attempt. */

@@ -2,8 +2,8 @@ import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
 import { AS_FIRST } from '../../fragments.ts';
 import { IS_OVERDUE } from '../../reads/due-conditions.ts';
-import { addToTallies, tallyOfStart, tallySlot } from '../batch/tallies.ts';
-import { passConversationsOn } from './pass-conversations.ts';
+import { addToTallies, talliesOfPassing, tallySlot } from '../batch/tallies.ts';
+import { NONE_PASSED_ON, passConversationsOn } from './pass-conversations.ts';
 import { putChunk } from './run-chunks.ts';
 
 /** The result of a look for runs past their deadline. */
@@ -62,9 +62,9 @@ export async function commitOverdueRuns(trx: Tx, limit: number, slot = tallySlot
   }
   const ended = rows.filter((run) => run.state === 'failed');
   const holders = ended.filter((run) => run.held);
-  const started =
+  const passed =
     holders.length === 0
-      ? []
+      ? NONE_PASSED_ON
       : await passConversationsOn(
           trx,
           holders.map((run) => run.conversation_id),
@@ -76,9 +76,9 @@ export async function commitOverdueRuns(trx: Tx, limit: number, slot = tallySlot
     ...(was === 'ready' ? {} : { [was]: -1 }),
     failed: state === 'failed' ? 1 : 0,
   }));
-  await addToTallies(trx, [...left, ...started.map(tallyOfStart)], slot);
-  const ended_batch_ids = [...new Set(ended.map((run) => run.batch_id))];
-  return { ended: ended.length, released: released.length, started: started.length, ended_batch_ids };
+  await addToTallies(trx, [...left, ...talliesOfPassing(passed)], slot);
+  const ended_batch_ids = [...new Set([...ended, ...passed.cancelled].map((run) => run.batch_id))];
+  return { ended: ended.length, released: released.length, started: passed.started.length, ended_batch_ids };
 }
 
 interface Overdue {

@@ -14,16 +14,16 @@ import {
   type RunMoved,
 } from './decided-rows.ts';
 import type { RunToDecide } from '../../reads/run/runs-to-decide.ts';
-import { passConversationsOn } from './pass-conversations.ts';
+import { NONE_PASSED_ON, passConversationsOn } from './pass-conversations.ts';
 import { forceGenericPlan } from '../force-generic-plan.ts';
 import { settleReservations } from '../batch/reservations.ts';
 import { putChunk, putReadyChunks } from './run-chunks.ts';
 import { countSummaries, writeSummaries } from './summaries.ts';
 import {
   addToTallies,
+  talliesOfPassing,
   tallyOfBill,
   tallyOfMove,
-  tallyOfStart,
   tallySlot,
   type TallyChange,
 } from '../batch/tallies.ts';
@@ -201,20 +201,22 @@ async function settleMoves(
   await putReadyChunks(trx, project, ready);
   if (acting.length > 0) await putChunk(trx, { project, kind: 'tools', runIds: acting, delayMs: 0 });
   const ended = moves.filter(({ move }) => 'stop_reason' in move);
-  const started =
+  const passed =
     ended.length > 0
       ? await passConversationsOn(
           trx,
           ended.map(({ run }) => run.conversation_id),
           ended.map(({ run }) => run.id),
         )
-      : [];
-  await addToTallies(trx, [...counted, ...started.map(tallyOfStart)], slot);
+      : NONE_PASSED_ON;
+  await addToTallies(trx, [...counted, ...talliesOfPassing(passed)], slot);
   return {
-    ready: ready.length > 0 || started.length > 0,
+    ready: ready.length > 0 || passed.started.length > 0,
     tools: acting.length > 0,
-    ended_batch_ids: [...new Set(ended.map(({ run }) => run.batch_id))],
-    ended_runs: ended.length,
+    ended_batch_ids: [
+      ...new Set([...ended.map(({ run }) => run), ...passed.cancelled].map((run) => run.batch_id)),
+    ],
+    ended_runs: ended.length + passed.cancelled.length,
   };
 }
 

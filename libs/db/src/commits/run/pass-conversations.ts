@@ -4,10 +4,20 @@ import { lockConversations } from '../../locks/run/lock-conversations.ts';
 import { uuidArray } from '../../uuid-array.ts';
 import { expectRows } from './decided-rows.ts';
 import { putChunk } from './run-chunks.ts';
+import { cancelSequences, openContextsAnew } from './sequences.ts';
+
+/** Runs that waited for a conversation until now; the caller adjusts their counts by `talliesOfPassing`. */
+export interface PassedOn {
+  readonly started: readonly StartedRun[];
+  readonly cancelled: readonly StartedRun[];
+}
+
+export const NONE_PASSED_ON: PassedOn = { started: [], cancelled: [] };
 
 /**
- * Gives each free conversation, or conversation of the given ended runs, to its longest waiting run, or frees it. Returns
- * the started runs, whose counts of queued runs the caller adjusts.
+ * Gives each free conversation, or conversation of the given ended runs, to its longest waiting run, or frees it.
+ * A waiting run of an isolated conversation is the next of a sequence: it starts in a fresh context once the run before it
+ * in its batch has ended as `end_turn` or `tool_rule`. After any other end the rest of the sequence is cancelled.
  * Runs of batches being cancelled are skipped, and so are locked runs, which the sweep starts later.
  * It first fixes the part of the ended runs that later requests show.
  * Locks: the conversations in id order, after runs. Index: `run_queued`.
@@ -16,35 +26,59 @@ export async function passConversationsOn(
   trx: Tx,
   conversationIds: readonly string[],
   endedRunIds: readonly string[],
-): Promise<readonly StartedRun[]> {
+): Promise<PassedOn> {
   await lockConversations(trx, conversationIds);
   await endContexts(trx, endedRunIds, conversationIds);
   const ids = uuidArray(conversationIds);
   // A separate statement: it sees runs that took or joined a conversation during the wait for its lock.
-  const { rows } = await sql<StartedRun>`
+  const { rows } = await sql<StartedRun & { readonly turn: Turn }>`
     with freed as materialized (
       select c.id from conversation c
        where c.id = any(${ids}::uuid[])
          and (c.run_id is null or c.run_id in (select unnest(${uuidArray(endedRunIds)}::uuid[])))),
     next_runs as materialized (
-      select f.id as conversation_id, n.id as run_id, n.batch_id, n.project_id
+      select f.id as conversation_id, n.id as run_id, n.batch_id, n.project_id,
+             case when (select a.conversation_id = f.id from agent a where a.id = n.agent_id) then 'shared'
+                  else (select case when p.ended_at is null then 'early'
+                                    when p.stop_reason in ('end_turn', 'tool_rule') then 'next' else 'over' end
+                          from run p where p.batch_id = n.batch_id and p.ordinal = n.ordinal - 1) end as turn
         from freed f
         left join lateral (
-          select r.id, r.batch_id, r.project_id from run r join batch b on b.id = r.batch_id
+          select r.id, r.batch_id, r.project_id, r.agent_id, r.ordinal from run r join batch b on b.id = r.batch_id
            where r.conversation_id = f.id and r.started_at is null and r.ended_at is null and b.state <> 'cancelling'
            order by r.created_at, r.id limit 1 for no key update of r skip locked) n on true),
     handed as (
-      update conversation c set run_id = h.run_id
+      update conversation c set run_id = case when h.turn in ('shared', 'next') then h.run_id end
         from next_runs h where c.id = any(${ids}::uuid[]) and c.id = h.conversation_id)
-    select conversation_id, run_id, batch_id, project_id from next_runs where run_id is not null
+    select conversation_id, run_id, batch_id, project_id, turn from next_runs where run_id is not null
   `.execute(trx);
-  const [first] = rows;
-  if (first === undefined) return [];
-  await startNextRuns(trx, rows);
-  const runIds = rows.map((row) => row.run_id);
+  if (rows.length === 0) return NONE_PASSED_ON;
+  const over = rows.filter(({ turn }) => turn === 'over');
+  const cancelled = await cancelSequences(
+    trx,
+    over.map((row) => row.conversation_id),
+  );
+  const started = rows.filter(({ turn }) => turn === 'shared' || turn === 'next');
+  const [first] = started;
+  if (first === undefined) return { started, cancelled };
+  await startNextRuns(trx, started);
+  await openContextsAnew(
+    trx,
+    started.filter(({ turn }) => turn === 'next').map((row) => row.run_id),
+  );
+  const runIds = started.map((row) => row.run_id);
   await putChunk(trx, { project: first.project_id, kind: 'ready', runIds, delayMs: 0 });
-  return rows;
+  return { started, cancelled };
 }
+
+/**
+ * The turn of a waiting run.
+ * - `shared`: in its agent's conversation, where each run starts after any end.
+ * - `next`: in a sequence, after a good end.
+ * - `over`: in a sequence, after any other end.
+ * - `early`: the run before it in its sequence was locked; the sweep looks again.
+ */
+type Turn = 'shared' | 'next' | 'over' | 'early';
 
 /**
  * Ends the context of runs for later requests. An agent may clear its message buffer. The messages of a run that failed

@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import type { Database, Tx } from '../../connect.ts';
 import { AS_FIRST, UNMERGED } from '../../fragments.ts';
 import { IS_IDLE, isOldKey } from '../../reads/due-conditions.ts';
-import { addToTallies, tallyOfStart, tallySlot } from '../batch/tallies.ts';
+import { addToTallies, talliesOfPassing, tallySlot } from '../batch/tallies.ts';
 import { passConversationsOn } from './pass-conversations.ts';
 
 /**
@@ -25,12 +25,19 @@ export async function markIdleBatches(db: Database): Promise<readonly string[]> 
 /** Maximum waiting runs examined per sweep. */
 const WAITING_RUNS_LOOKED_AT = 5_000;
 
+/** The result of a look for runs that wait for a free conversation. */
+export interface WaitingReport {
+  readonly started: number;
+  /** Batches of cancelled runs. */
+  readonly ended_batch_ids: readonly string[];
+}
+
 /**
- * Starts up to `limit` runs that wait for a free conversation, and returns their number.
+ * Starts or cancels runs that wait for up to `limit` free conversations.
  * They are found by queued input, because `run_queued` also holds cancelled runs. With very many waiting runs, as when a
  * night's batch waits for the last, each sweep examines a part of some thousands, different every time.
  */
-export async function commitWaitingRunsStarted(trx: Tx, limit: number): Promise<number> {
+export async function commitWaitingRunsStarted(trx: Tx, limit: number): Promise<WaitingReport> {
   const { rows } = await sql<{ id: string }>`
     -- Looked up per input by keys: a join scans conversations and runs, although hardly any has a waiting run.
     select distinct c.id
@@ -46,10 +53,11 @@ export async function commitWaitingRunsStarted(trx: Tx, limit: number): Promise<
      limit ${limit}
   `.execute(trx);
   const ids = rows.map((row) => row.id);
-  if (ids.length === 0) return 0;
-  const started = await passConversationsOn(trx, ids, []);
-  await addToTallies(trx, started.map(tallyOfStart), tallySlot());
-  return started.length;
+  if (ids.length === 0) return { started: 0, ended_batch_ids: [] };
+  const passed = await passConversationsOn(trx, ids, []);
+  await addToTallies(trx, talliesOfPassing(passed), tallySlot());
+  const ended_batch_ids = [...new Set(passed.cancelled.map((run) => run.batch_id))];
+  return { started: passed.started.length, ended_batch_ids };
 }
 
 /** Forgets idempotency keys older than `days`. */

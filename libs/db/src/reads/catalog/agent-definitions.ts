@@ -1,4 +1,4 @@
-import { STORE_TOOLS, type Definition } from '@nightshift/agent-core';
+import { REWRITE_TOOLS, STORE_TOOLS, type Definition } from '@nightshift/agent-core';
 import { sql, type RawBuilder } from 'kysely';
 import type { Database } from '../../connect.ts';
 import { AS_FIRST } from '../../fragments.ts';
@@ -11,6 +11,17 @@ export interface Added {
   readonly client_tools_json: string | null;
   /** Overrides the agent's result format; `none`: any. */
   readonly result_format_json: string | null;
+  /** Overrides the agent's model handle; null for none. The next three say which forms of thinking it takes. */
+  readonly model: string | null;
+  readonly takes_budget: boolean;
+  readonly takes_adaptive: boolean;
+  readonly thinks_always: boolean;
+  /** Overrides the agent's system prompt; null for none. */
+  readonly system: string | null;
+  /** Replaces the agent's tools by those that rewrite memory, and drops its tool rules. */
+  readonly memory_tools_only: boolean;
+  /** Sorted; null for all. */
+  readonly writable_labels: readonly string[] | null;
 }
 
 /** An agent with the additions of a request. */
@@ -23,6 +34,36 @@ export interface RequestedDefinition {
 }
 
 const STORE_NAMES = STORE_TOOLS.map((tool) => tool.name);
+const REWRITE_NAMES = REWRITE_TOOLS.map((tool) => tool.name);
+/** Agent type of runs with memory tools only: its memory section has line numbers, and no type hides it. */
+const REWRITE_AGENT_TYPE = 'sleeptime_agent';
+/** Smallest thinking budget that the provider accepts, and the answer tokens that it leaves at least. */
+const THINKING_BUDGET_MIN = 1_024;
+
+const THINKING = sql`(a.model_settings -> 'extra' -> 'thinking')`;
+const THINKING_TYPE = sql`coalesce(${THINKING} ->> 'type', 'enabled')`;
+
+/** The settings of the agent `a` in a form that the model of the additions `d` accepts. */
+const MODEL_SETTINGS = sql`case
+    when d.model is null or json_typeof(${THINKING}) is distinct from 'object' then a.model_settings
+    when ${THINKING_TYPE} = 'adaptive' and not d.takes_adaptive then
+      jsonb_set(
+        jsonb_set(a.model_settings::jsonb, '{extra,thinking}',
+          jsonb_build_object('type', 'enabled', 'budget_tokens', ${THINKING_BUDGET_MIN}::int)),
+        '{max_output_tokens}',
+        to_jsonb(greatest((a.model_settings ->> 'max_output_tokens')::int, ${2 * THINKING_BUDGET_MIN}::int)))::json
+    when (${THINKING_TYPE} = 'enabled' and not d.takes_budget) or (${THINKING_TYPE} = 'disabled' and d.thinks_always) then
+      jsonb_set(a.model_settings::jsonb, '{extra,thinking}',
+        (${THINKING}::jsonb - 'budget_tokens') || '{"type":"adaptive"}')::json
+    else a.model_settings end`;
+
+/** Columns of a definition: the agent `a` with the overrides of the additions `d`, except tools and result format. */
+const OVERRIDDEN = {
+  agent_type: sql`case when d.memory_tools_only then ${REWRITE_AGENT_TYPE} else a.agent_type end`,
+  system: sql`coalesce(d.system, a.system)`,
+  model: sql`coalesce(d.model, a.model)`,
+  tool_rules: sql`case when d.memory_tools_only then '[]'::json else a.tool_rules end`,
+};
 
 /**
  * The sources of runs' frozen definitions, as CTEs that end with `content`: a row per distinct content, with the requests
@@ -37,9 +78,11 @@ export function agentContents(
   const addedPlaces = `{${requests.map((request) => request.added.place).join(',')}}`;
   return sql`
     added ${AS_FIRST} (
-      select place, client_tools_json as client_tools, result_format_json as result_format
+      select place, client_tools_json as client_tools, result_format_json as result_format, model, takes_budget,
+        takes_adaptive, thinks_always, system, memory_tools_only, writable_labels
       from json_to_recordset(${JSON.stringify(added)}::json)
-        as r (place int, client_tools_json text, result_format_json text)
+        as r (place int, client_tools_json text, result_format_json text, model text, takes_budget boolean,
+          takes_adaptive boolean, thinks_always boolean, system text, memory_tools_only boolean, writable_labels text[])
     ), alike as (
       -- Agents of a fleet are mostly equal: a digest of their parts groups them, so that each content is serialized once.
       -- Any of their ids will do; any_value() needs PostgreSQL 16.
@@ -47,12 +90,17 @@ export function agentContents(
         string_agg(w.place::text, ',') as places, string_agg(w.conversation_id::text, ',') as conversation_ids
       from (
         select w.place, w.added, a.id as agent_id, a.conversation_id,
-          array(select k.tool_id from agent_tool k where k.agent_id = a.id order by k.position, k.tool_id) as tool_ids,
-          sha256(record_send(row(a.agent_type, a.system, a.model, a.model_settings, a.tool_rules, a.result_format,
+          case when d.memory_tools_only then array(select t.id from tool t
+                 where t.project_id = ${projectId}::uuid and t.kind = 'memory' and t.name = any(${REWRITE_NAMES}) order by t.name)
+               else array(select k.tool_id from agent_tool k where k.agent_id = a.id order by k.position, k.tool_id)
+               end as tool_ids,
+          sha256(record_send(row(${OVERRIDDEN.agent_type}, ${OVERRIDDEN.system}, ${OVERRIDDEN.model}, a.model_settings,
+            ${OVERRIDDEN.tool_rules}, case when d.result_format is null then a.result_format end,
             a.context_window_limit, a.compaction))) as digest
         from unnest((select ${agentIds}::uuid[]), (select ${addedPlaces}::int[]))
           with ordinality as w (agent_id, added, place)
         join agent a on a.id = w.agent_id
+        join added d on d.place = w.added
         -- Wrapped, because for plain conditions outdated statistics predict a single agent.
         where coalesce(a.project_id = ${projectId}::uuid and a.deleted_at is null, false)
       ) w
@@ -74,7 +122,9 @@ export function agentContents(
       ) s
     ), equipped as (
       select s.places, s.conversation_ids, d.client_tools, nullif(coalesce(d.result_format, a.result_format::text), 'none') as result_format,
-        a.project_id, a.agent_type, a.system, a.model, a.model_settings, a.tool_rules, a.context_window_limit, a.compaction,
+        a.project_id, ${OVERRIDDEN.agent_type} as agent_type, ${OVERRIDDEN.system} as system, ${OVERRIDDEN.model} as model,
+        ${MODEL_SETTINGS} as model_settings, ${OVERRIDDEN.tool_rules} as tool_rules, d.writable_labels, a.context_window_limit,
+        a.compaction,
         -- Joins two JSON arrays as text.
         case when d.client_tools is null then b.tools when b.tools = '[]' then d.client_tools
              else left(b.tools, -1) || ', ' || substr(d.client_tools, 2) end as tools,
@@ -85,10 +135,10 @@ export function agentContents(
       join agent a on a.id = s.agent_id
     ), content as (
       select places, conversation_ids, client_tools, result_format, agent_type, system, model, model_settings, tool_rules,
-        tools, context_window_limit, compaction, shows_counts,
-        encode(substr(sha256(convert_to(json_build_array(project_id, agent_type, system, model,
+        tools, context_window_limit, compaction, shows_counts, writable_labels,
+        encode(substr(sha256(convert_to(concat(json_build_array(project_id, agent_type, system, model,
           model_settings::text, tool_rules::text, tools, result_format,
-          context_window_limit, compaction::text)::text, 'UTF8')), 1, 16), 'hex')::uuid as definition_id
+          context_window_limit, compaction::text), writable_labels), 'UTF8')), 1, 16), 'hex')::uuid as definition_id
       from equipped
     )`;
 }
@@ -132,7 +182,7 @@ export async function readAgentDefinitions(
   const { rows } = await sql<Omit<Definition, 'id'> & ContentOwners & { definition_id: string }>`
     with ${agentContents(projectId, requests)}
     select places, conversation_ids, definition_id, agent_type, system, model, model_settings, tool_rules, tools::json as tools,
-           result_format::json as result_format, context_window_limit, compaction
+           result_format::json as result_format, context_window_limit, compaction, writable_labels
       from content
   `.execute(db);
   const agents = new Map<string, AgentDefinition>();
