@@ -9,8 +9,9 @@ import { putChunk } from './run-chunks.ts';
  * Gives each free conversation, or conversation of the given ended runs, to its longest waiting run, or frees it. Returns
  * the started runs, whose counts of queued runs the caller adjusts.
  * Runs of batches being cancelled are skipped, and so are locked runs, which the sweep starts later.
- * It first fixes the part of the ended runs that later requests show.
- * Locks: the conversations in id order, after runs. Index: `run_queued`.
+ * It first fixes the part of the ended runs that later requests show. Then waiting messages enter the conversations, before
+ * the input of the started runs.
+ * Locks: the conversations in id order, after runs. Index: `run_queued`, primary key of `waiting_message`.
  */
 export async function passConversationsOn(
   trx: Tx,
@@ -21,7 +22,7 @@ export async function passConversationsOn(
   await endContexts(trx, endedRunIds, conversationIds);
   const ids = uuidArray(conversationIds);
   // A separate statement: it sees runs that took or joined a conversation during the wait for its lock.
-  const { rows } = await sql<StartedRun>`
+  const { rows } = await sql<PassedConversation>`
     with freed as materialized (
       select c.id from conversation c
        where c.id = any(${ids}::uuid[])
@@ -36,14 +37,46 @@ export async function passConversationsOn(
     handed as (
       update conversation c set run_id = h.run_id
         from next_runs h where c.id = any(${ids}::uuid[]) and c.id = h.conversation_id)
-    select conversation_id, run_id, batch_id, project_id from next_runs where run_id is not null
+    select conversation_id, run_id, batch_id, project_id, has_waiting
+      from (select n.*, exists (select from waiting_message w where w.conversation_id = n.conversation_id) as has_waiting
+              from next_runs n) p
+     where run_id is not null or has_waiting
   `.execute(trx);
-  const [first] = rows;
+  await enterWaitingMessages(
+    trx,
+    rows.flatMap(({ has_waiting, conversation_id }) => (has_waiting ? [conversation_id] : [])),
+  );
+  const started = rows.filter((row) => row.run_id !== null);
+  const [first] = started;
   if (first === undefined) return [];
-  await startNextRuns(trx, rows);
-  const runIds = rows.map((row) => row.run_id);
+  await startNextRuns(trx, started);
+  const runIds = started.map((row) => row.run_id);
   await putChunk(trx, { project: first.project_id, kind: 'ready', runIds, delayMs: 0 });
-  return rows;
+  return started;
+}
+
+/** A freed conversation that has a next run or waiting messages. */
+type PassedConversation = (
+  StartedRun | { readonly [Key in keyof StartedRun]: Key extends 'conversation_id' ? string : null }
+) & {
+  readonly has_waiting: boolean;
+};
+
+/** Moves waiting messages to the ends of their conversations, in order of arrival. The caller holds the conversations. */
+async function enterWaitingMessages(trx: Tx, conversationIds: readonly string[]): Promise<void> {
+  if (conversationIds.length === 0) return;
+  await sql`
+    with entering as (
+      delete from waiting_message where conversation_id = any((select ${uuidArray(conversationIds)}::uuid[])::uuid[])
+      returning *),
+    tops as materialized (
+      select u.id, coalesce((select m.seq from message m where m.conversation_id = u.id order by m.seq desc limit 1), 0) as seq
+        from unnest((select ${uuidArray(conversationIds)}::uuid[])) as u(id))
+    insert into message (project_id, conversation_id, seq, role, content, otid, name, said_at, created_at)
+    select e.project_id, e.conversation_id, t.seq + row_number() over (partition by e.conversation_id order by e.place),
+           e.role, e.content, e.otid, e.name, e.said_at, e.created_at
+      from entering e join tops t on t.id = e.conversation_id
+  `.execute(trx);
 }
 
 /**
