@@ -18,4 +18,4 @@ export { requestedRuns } from './requested-runs.ts';
 export { sentence } from './sentence.ts';
 export { storeBatch, type StoreSettings, type StoredBatch } from './store-batch.ts';
 export { toResultFormat } from './to-result-format.ts';
-export { toCap } from './to-runs.ts';
+export { toCap, toMessages } from './to-runs.ts';
