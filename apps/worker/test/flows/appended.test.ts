@@ -61,7 +61,7 @@ async function oldAgent(parts: object = {}): Promise<string> {
 const linesOf = ({ messages }: SentParams) =>
   messages.map(({ role, content }) => [
     role,
-    content.map((block) => (block.type === 'text' ? block['text'] : block.type)).join(' '),
+    content.map((block) => (block.type === 'text' ? (block['text'] as string) : block.type)).join(' '),
   ]);
 
 const alert = (message: string) => JSON.stringify({ type: 'system_alert', message });

@@ -86,7 +86,7 @@ async function textsOf(whom = agent): Promise<readonly string[]> {
     from: 'oldest',
   });
   return rows.map(({ run_id, content: [first] }) => {
-    const text = first?.type === 'text' ? String(first['text']) : (first?.type ?? '');
+    const text = first?.type === 'text' ? (first['text'] as string) : (first?.type ?? '');
     return run_id === null ? `+${text}` : text;
   });
 }
@@ -138,7 +138,7 @@ describe('appended messages', () => {
     const stranger = anAgent();
     const refused = append(
       to([said('a')], agent, '/items/0'),
-      to([said('b')], gone!, '/items/1'),
+      to([said('b')], gone, '/items/1'),
       to([said('c')], stranger, '/items/2'),
     );
     await expect(refused).rejects.toMatchObject({

@@ -139,8 +139,8 @@ test('a search of a conversation goes by the time at which an appended message w
       from unnest('{2026-03-01,2026-04-01,null}'::text[]) with ordinality as x(said_at, n)`.execute(db);
   const search = {
     ...inMessages(conversation_id, 'tea'),
-    from: '2026-02-01T00:00:00Z',
-    to: '2026-03-15T00:00:00Z',
+    from: new Date('2026-02-01'),
+    to: new Date('2026-03-15'),
   };
   const [hits] = await within(60_000, (trx) => searchMessages(trx, [search]));
   expect(hits).toMatchObject([{ content: 'tea', created_at: new Date('2026-03-01T00:00:00Z') }]);
