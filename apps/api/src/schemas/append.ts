@@ -7,13 +7,17 @@ import { moment } from './moment.ts';
 /** Most messages of a request. */
 const MESSAGES_MAX = 100_000;
 
+const appendedText = textPart
+  .safeExtend({ type: z.literal('text', 'must be text: images cannot be appended') })
+  .meta({ id: 'AppendedTextPart' });
+
 /**
  * A message from elsewhere, as text: an image that the provider refuses would fail every later run of the agent, not only
  * the run that brings it.
  */
 const appendedMessage = messageInput
   .safeExtend({
-    content: z.union([someText, listOf(textPart, CONTENT_PARTS_MAX).min(1, 'must not be empty')]),
+    content: z.union([someText, listOf(appendedText, CONTENT_PARTS_MAX).min(1, 'must not be empty')]),
     otid: z
       .string()
       .min(1)

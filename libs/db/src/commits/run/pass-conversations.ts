@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
+import { UNMERGED } from '../../fragments.ts';
 import { lockConversations } from '../../locks/run/lock-conversations.ts';
 import { uuidArray } from '../../uuid-array.ts';
 import { expectRows } from './decided-rows.ts';
@@ -38,7 +39,8 @@ export async function passConversationsOn(
       update conversation c set run_id = h.run_id
         from next_runs h where c.id = any(${ids}::uuid[]) and c.id = h.conversation_id)
     select conversation_id, run_id, batch_id, project_id, has_waiting
-      from (select n.*, exists (select from waiting_message w where w.conversation_id = n.conversation_id) as has_waiting
+      from (select n.*, exists (
+                select from waiting_message w where w.conversation_id = n.conversation_id ${UNMERGED}) as has_waiting
               from next_runs n) p
      where run_id is not null or has_waiting
   `.execute(trx);
