@@ -8,7 +8,9 @@ import { moment } from './moment.ts';
 const MESSAGES_MAX = 100_000;
 
 const appendedText = textPart
-  .safeExtend({ type: z.literal('text', 'must be text: images cannot be appended') })
+  .safeExtend({
+    type: z.literal('text', 'must be text: images cannot be appended').describe('Images cannot be appended.'),
+  })
   .meta({ id: 'AppendedTextPart' });
 
 /**
