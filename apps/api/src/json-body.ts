@@ -18,7 +18,7 @@ import { readBody, type BodyParts } from './read-body.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** SHA-256 of the raw body in hex; only on routes that create batches. */
+    /** SHA-256 of the raw body in hex; only on routes that take large bodies. */
     bodySha256: string;
   }
 }
@@ -26,9 +26,9 @@ declare module 'fastify' {
 /** Largest body for the main thread. The thread of large bodies handles larger bodies. Unit: bytes. */
 export const SMALL_BODY_BYTES_MAX = 65_536;
 
-/** Largest body of routes without batches. */
+/** Largest body of routes without batches or appended messages. */
 export const BODY_LIMIT_BYTES = 16 * 1024 * 1024;
-/** Most values in a body of routes without batches. A value may take two bytes as text, and fifty or more when parsed. */
+/** Most values in such a body. A value may take two bytes as text, and fifty or more when parsed. */
 const BODY_VALUES_MAX = 1_000_000;
 /** Most values in the body of a batch: 200 for each request of the largest batch. */
 export const BATCH_BODY_VALUES_MAX = 20_000_000;
@@ -95,10 +95,10 @@ function parseBody(
   const bytes = Buffer.concat(parts);
   if (!isUtf8(bytes))
     throw new NightshiftError('validation_failed', 'The body is not UTF-8, which JSON requires.');
-  if (makesBatch(request)) request.bodySha256 = createHash('sha256').update(bytes).digest('hex');
+  if (takesLargeBody(request)) request.bodySha256 = createHash('sha256').update(bytes).digest('hex');
   const body = bytes.toString();
   if (body === '') return undefined;
-  const valuesMax = makesBatch(request) ? BATCH_BODY_VALUES_MAX : BODY_VALUES_MAX;
+  const valuesMax = takesLargeBody(request) ? BATCH_BODY_VALUES_MAX : BODY_VALUES_MAX;
   const { depth, values } = measureJson(body, { depth: JSON_DEPTH_MAX, values: valuesMax });
   if (depth > JSON_DEPTH_MAX)
     throw new NightshiftError('invalid_argument', `The body nests deeper than ${JSON_DEPTH_MAX} levels.`);
@@ -114,13 +114,14 @@ function parseBody(
   return value;
 }
 
-function makesBatch({ routeOptions }: FastifyRequest): boolean {
+/** Whether the route creates or estimates batches, or appends messages. */
+function takesLargeBody({ routeOptions }: FastifyRequest): boolean {
   return routeOptions.bodyLimit > BODY_LIMIT_BYTES;
 }
 
 /** Tells whether a body has a template to render: a single input may take seconds. */
 function hasTemplate(request: FastifyRequest, body: unknown): boolean {
-  return makesBatch(request) && isJsonObject(body) && body['template'] != null;
+  return takesLargeBody(request) && isJsonObject(body) && body['template'] != null;
 }
 
 /** Encodings that change nothing, and charsets, which some clients send there by mistake. */

@@ -50,6 +50,12 @@ export {
   registerModuleTools,
   type ModuleTool,
 } from './commits/catalog/register-tools.ts';
+export {
+  appendMessages,
+  type AppendItem,
+  type AppendReport,
+  type NewAppendedMessage,
+} from './commits/catalog/append-messages.ts';
 export { resetMessages } from './commits/catalog/reset-messages.ts';
 export { commitOverdueRuns, type OverdueReport } from './commits/run/deadlines.ts';
 export { commitCallerAnswers, type NewCallerAnswer } from './commits/run/caller-answers.ts';

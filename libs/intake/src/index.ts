@@ -33,4 +33,4 @@ export type { RewriteMessage } from './rewrite/transcript.ts';
 export { sentence } from './sentence.ts';
 export { storeBatch, type StoreSettings, type StoredBatch } from './store-batch.ts';
 export { toResultFormat } from './to-result-format.ts';
-export { toCap } from './to-runs.ts';
+export { toCap, toMessages } from './to-runs.ts';

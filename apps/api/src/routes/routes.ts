@@ -30,6 +30,7 @@ import { diffBlock, listBlockRevisions, retrieveBlockRevision } from './blocks/r
 import { listAgentsOfBlock, listBlocks, retrieveBlock } from './blocks/read.ts';
 import { createBlock, deleteBlock, updateBlock } from './blocks/write.ts';
 import { lettaHealth, livez, readyz } from './health/health.ts';
+import { appendMessages, appendMessagesOfAgents } from './messages/append.ts';
 import { listEmbeddingModels, listModels } from './models/list.ts';
 import { listRunMessages } from './runs/list-messages.ts';
 import { listRuns, retrieveRun, retrieveRunUsage } from './runs/read.ts';
@@ -47,6 +48,7 @@ const OPEN: readonly Route[] = [lettaHealth, livez, readyz];
 
 const KEYED: readonly Route[] = [
   ...[createAgent, retrieveAgent, listAgents, updateAgent, deleteAgent, listAgentMessages, resetMessages],
+  ...[appendMessages, appendMessagesOfAgents],
   ...[listAgentBlocks, retrieveAgentBlock, updateAgentBlock, attachAndDetachBlock],
   ...[listCursors, rewindCursor],
   ...[listAgentTools, attachAndDetachTool, updateToolApproval],

@@ -10,7 +10,7 @@ import { hasNoControls, hasNoCredentials, storedName } from './text.ts';
 import { usage, usd } from './usage.ts';
 
 const MAX_STEPS_MAX = 1_000;
-const CONTENT_PARTS_MAX = 10_000;
+export const CONTENT_PARTS_MAX = 10_000;
 
 /** A cap in US dollars. The minimum is the smallest stored amount. */
 const maxCostUsd = z.number().min(1e-9).max(1_000_000);
@@ -30,9 +30,9 @@ const runCaps = {
 };
 
 /** Text with a visible character. */
-const someText = z.string().regex(/[^\s\p{Cc}]/u, 'must not be empty');
+export const someText = z.string().regex(/[^\s\p{Cc}]/u, 'must not be empty');
 
-const textPart = z
+export const textPart = z
   .strictObject({ type: z.literal('text'), text: someText, signature: ignored })
   .meta({ id: 'TextPartCreate' });
 const imagePart = z
@@ -56,7 +56,7 @@ const contentPart = z.discriminatedUnion('type', [textPart, imagePart]);
 const content = z.union([someText, listOf(contentPart, CONTENT_PARTS_MAX).min(1, 'must not be empty')]);
 
 /** An input message. Fields unknown to Letta are refused. */
-const messageInput = z
+export const messageInput = z
   .strictObject({
     type: z
       .literal('message', 'must be message: send approvals to POST /v1/runs/<run_id>/tool-results')

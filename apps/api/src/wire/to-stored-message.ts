@@ -17,6 +17,7 @@ export function toStoredMessage(row: MessageRow, agentId: string): StoredMessage
     model: row.model,
     otid: row.otid,
     name: row.name,
+    said_at: row.said_at?.toISOString() ?? null,
     created_at: row.created_at.toISOString(),
   };
 }

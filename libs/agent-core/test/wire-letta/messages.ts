@@ -16,6 +16,7 @@ export function makeMessage(content: readonly object[], rest: Partial<StoredMess
     model: 'claude-x',
     otid: null,
     name: null,
+    said_at: null,
     created_at: '2026-11-20T09:05:09.123456Z',
     ...rest,
   };

@@ -26,6 +26,7 @@ test('one answer becomes thinking and text in order, then one message with all c
     sender_id: null,
     step_id: 'step-0190a000-0000-7000-8000-000001000201',
     run_id: 'run-0190a000-0000-7000-8000-000001000000',
+    appended: false,
     is_err: null,
     seq_id: null,
   };
@@ -169,7 +170,18 @@ describe('the forms of a row', () => {
 
 test('a row outside any run names neither run nor step', () => {
   const [item] = toLettaMessages(makeMessage([text('a')], { role: 'user', run_id: null, step: null }));
-  expect(item).toMatchObject({ run_id: null, step_id: null });
+  expect(item).toMatchObject({ run_id: null, step_id: null, appended: true });
+});
+
+test('an appended message shows the time at which it was said, and its otid in the first item', () => {
+  const appended = { run_id: null, step: null, otid: 'o', said_at: '2026-03-01T10:00:00.000Z' };
+  const items = toLettaMessages(makeMessage([text('a'), text('b')], appended));
+  expect(items.map(({ date, otid }) => [date, otid])).toEqual([
+    ['2026-03-01T10:00:00+00:00', 'o'],
+    ['2026-03-01T10:00:00+00:00', '0190a000-0000-7000-8000-000080000281'],
+  ]);
+  const [item] = toLettaMessages(makeMessage([text('a')], { ...appended, role: 'system', said_at: null }));
+  expect(item).toMatchObject({ date: '2026-11-20T09:05:09+00:00', otid: 'o' });
 });
 
 describe('send_message', () => {

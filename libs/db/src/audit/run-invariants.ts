@@ -69,6 +69,15 @@ export const RUN_INVARIANTS: readonly Invariant[] = [
        where (r.state = 'queued') is distinct from (q.run_id is not null)`,
   },
   {
+    id: 'I14d',
+    name: 'appended messages wait only while a run holds their conversation, numbered from 1 without a gap',
+    sql: sql`
+      select w.conversation_id, c.run_id as holder, count(*)::int as waiting, min(w.place) as first, max(w.place) as last
+        from waiting_message w left join conversation c on c.id = w.conversation_id
+       group by w.conversation_id, c.run_id
+      having c.run_id is null or min(w.place) <> 1 or max(w.place) <> count(*)`,
+  },
+  {
     id: 'I21a',
     name: 'a waiting run can be found: a ready run is in a chunk or waits for room, an acting run is in exactly one chunk',
     sql: sql`

@@ -433,6 +433,16 @@ const BREAKS: Readonly<Record<string, Readonly<Record<string, readonly string[]>
       `update conversation set run_id = (select id from run where state = 'in_flight' order by id limit 1) where ${one('conversation', 'run_id is null')}`,
     ],
   },
+  I14d: {
+    'a message waits beside a free conversation': [
+      `insert into waiting_message (conversation_id, place, project_id, role, content)
+       select id, 1, project_id, 'user', '[]' from conversation where run_id is null limit 1`,
+    ],
+    'a waiting message is gone': [
+      `insert into waiting_message (conversation_id, place, project_id, role, content)
+       select id, 2, project_id, 'user', '[]' from conversation where run_id is not null limit 1`,
+    ],
+  },
   I14c: {
     'the input of a waiting run is gone': [`delete from queued_input`],
     'a started run has its input still': [

@@ -129,3 +129,19 @@ describe.each(KINDS)('a search of $kind', ({ keep, find, table }) => {
     }
   });
 });
+
+test('a search of a conversation goes by the time at which an appended message was said', async () => {
+  const [{ conversation_id } = anAgent()] = await agents(1);
+  await sql`
+    insert into message (project_id, conversation_id, seq, role, content, said_at)
+    select ${DEFAULT_PROJECT_ID}::uuid, ${conversation_id}::uuid, n, 'user',
+           json_build_array(json_build_object('type', 'text', 'text', 'tea')), said_at::timestamptz
+      from unnest('{2026-03-01,2026-04-01,null}'::text[]) with ordinality as x(said_at, n)`.execute(db);
+  const search = {
+    ...inMessages(conversation_id, 'tea'),
+    from: new Date('2026-02-01'),
+    to: new Date('2026-03-15'),
+  };
+  const [hits] = await within(60_000, (trx) => searchMessages(trx, [search]));
+  expect(hits).toMatchObject([{ content: 'tea', created_at: new Date('2026-03-01T00:00:00Z') }]);
+});

@@ -6,6 +6,7 @@ export interface StoredMessage {
   readonly conversation_id: string;
   readonly seq: number;
   readonly agent_id: string;
+  /** Null for an appended message. */
   readonly run_id: string | null;
   /** The step of this answer or of these tool results; null for input. */
   readonly step: StepKey | null;
@@ -16,6 +17,8 @@ export interface StoredMessage {
   /** Uuid that the sender gave a message. */
   readonly otid: string | null;
   readonly name: string | null;
+  /** Time at which an appended message was said, as ISO 8601; null: unknown. */
+  readonly said_at: string | null;
   /** ISO 8601. */
   readonly created_at: string;
 }

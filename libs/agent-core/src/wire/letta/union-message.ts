@@ -22,6 +22,8 @@ interface Common {
   readonly sender_id: null;
   readonly step_id: string | null;
   readonly run_id: string | null;
+  /** It came in without a run. Not in Letta. */
+  readonly appended: boolean;
   readonly is_err: null;
   readonly seq_id: null;
 }
@@ -121,10 +123,11 @@ export function toLettaMessages(message: StoredMessage, options: UnionOptions = 
   const speaker = speakerOf(options);
   const common = {
     id: toWireId('message', messageUuid(message.conversation_id, message.seq)),
-    date: toLettaDate(message.created_at),
+    date: toLettaDate(message.said_at ?? message.created_at),
     sender_id: null,
     step_id: message.step === null ? null : toWireId('step', stepUuid(message.step)),
     run_id: message.run_id === null ? null : toWireId('run', message.run_id),
+    appended: message.run_id === null,
     is_err: null,
     seq_id: null,
   };
@@ -132,10 +135,15 @@ export function toLettaMessages(message: StoredMessage, options: UnionOptions = 
     ...common,
     name: nameOf(message, body, toolNames),
     otid:
-      (body.message_type === 'user_message' ? message.otid : null) ??
+      (keepsOtid(message, body, index) ? message.otid : null) ??
       messageUuid(message.conversation_id, message.seq, Math.min(index, ITEM_MAX)),
     ...body,
   }));
+}
+
+/** Whether an item has the `otid` of its sender: the only item of an input, or the first of an appended message. */
+function keepsOtid({ run_id }: StoredMessage, { message_type }: Body, index: number): boolean {
+  return message_type === 'user_message' || (run_id === null && index === 0);
 }
 
 /** Returns the speaking tool; null where its calls are shown as any other. */

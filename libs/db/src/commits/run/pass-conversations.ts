@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
+import { UNMERGED } from '../../fragments.ts';
 import { lockConversations } from '../../locks/run/lock-conversations.ts';
 import { uuidArray } from '../../uuid-array.ts';
 import { expectRows } from './decided-rows.ts';
@@ -19,8 +20,9 @@ export const NONE_PASSED_ON: PassedOn = { started: [], cancelled: [] };
  * A waiting run of an isolated conversation is the next of a sequence: it starts in a fresh context once the run before it
  * in its batch has ended as `end_turn` or `tool_rule`. After any other end the rest of the sequence is cancelled.
  * Runs of batches being cancelled are skipped, and so are locked runs, which the sweep starts later.
- * It first fixes the part of the ended runs that later requests show.
- * Locks: the conversations in id order, after runs. Index: `run_queued`.
+ * It first fixes the part of the ended runs that later requests show. Then waiting messages enter the conversations, before
+ * the input of the started runs.
+ * Locks: the conversations in id order, after runs. Index: `run_queued`, primary key of `waiting_message`.
  */
 export async function passConversationsOn(
   trx: Tx,
@@ -31,14 +33,15 @@ export async function passConversationsOn(
   await endContexts(trx, endedRunIds, conversationIds);
   const ids = uuidArray(conversationIds);
   // A separate statement: it sees runs that took or joined a conversation during the wait for its lock.
-  const { rows } = await sql<StartedRun & { readonly turn: Turn }>`
+  const { rows } = await sql<PassedConversation>`
     with freed as materialized (
       select c.id from conversation c
        where c.id = any(${ids}::uuid[])
          and (c.run_id is null or c.run_id in (select unnest(${uuidArray(endedRunIds)}::uuid[])))),
     next_runs as materialized (
       select f.id as conversation_id, n.id as run_id, n.batch_id, n.project_id,
-             case when (select a.conversation_id = f.id from agent a where a.id = n.agent_id) then 'shared'
+             case when n.id is null then null
+                  when (select a.conversation_id = f.id from agent a where a.id = n.agent_id) then 'shared'
                   else (select case when p.ended_at is null then 'early'
                                     when p.stop_reason in ('end_turn', 'tool_rule') then 'next' else 'over' end
                           from run p where p.batch_id = n.batch_id and p.ordinal = n.ordinal - 1) end as turn
@@ -50,15 +53,22 @@ export async function passConversationsOn(
     handed as (
       update conversation c set run_id = case when h.turn in ('shared', 'next') then h.run_id end
         from next_runs h where c.id = any(${ids}::uuid[]) and c.id = h.conversation_id)
-    select conversation_id, run_id, batch_id, project_id, turn from next_runs where run_id is not null
+    select conversation_id, run_id, batch_id, project_id, turn, has_waiting
+      from (select n.*, exists (
+                select from waiting_message w where w.conversation_id = n.conversation_id ${UNMERGED}) as has_waiting
+              from next_runs n) p
+     where run_id is not null or has_waiting
   `.execute(trx);
   if (rows.length === 0) return NONE_PASSED_ON;
-  const over = rows.filter(({ turn }) => turn === 'over');
+  await enterWaitingMessages(
+    trx,
+    rows.flatMap(({ has_waiting, conversation_id }) => (has_waiting ? [conversation_id] : [])),
+  );
   const cancelled = await cancelSequences(
     trx,
-    over.map((row) => row.conversation_id),
+    rows.flatMap(({ turn, conversation_id }) => (turn === 'over' ? [conversation_id] : [])),
   );
-  const started = rows.filter(({ turn }) => turn === 'shared' || turn === 'next');
+  const started = rows.filter((row) => row.turn === 'shared' || row.turn === 'next');
   const [first] = started;
   if (first === undefined) return { started, cancelled };
   await startNextRuns(trx, started);
@@ -69,6 +79,35 @@ export async function passConversationsOn(
   const runIds = started.map((row) => row.run_id);
   await putChunk(trx, { project: first.project_id, kind: 'ready', runIds, delayMs: 0 });
   return { started, cancelled };
+}
+
+/** A freed conversation with its next run, or with waiting messages alone. */
+type PassedConversation = { readonly has_waiting: boolean } & (
+  | (StartedRun & { readonly turn: Turn })
+  | {
+      readonly conversation_id: string;
+      readonly run_id: null;
+      readonly batch_id: null;
+      readonly project_id: null;
+      readonly turn: null;
+    }
+);
+
+/** Moves waiting messages to the ends of their conversations, in order of arrival. The caller holds the conversations. */
+async function enterWaitingMessages(trx: Tx, conversationIds: readonly string[]): Promise<void> {
+  if (conversationIds.length === 0) return;
+  await sql`
+    with entering as (
+      delete from waiting_message where conversation_id = any((select ${uuidArray(conversationIds)}::uuid[])::uuid[])
+      returning *),
+    tops as materialized (
+      select u.id, coalesce((select m.seq from message m where m.conversation_id = u.id order by m.seq desc limit 1), 0) as seq
+        from unnest((select ${uuidArray(conversationIds)}::uuid[])) as u(id))
+    insert into message (project_id, conversation_id, seq, role, content, otid, name, said_at, created_at)
+    select e.project_id, e.conversation_id, t.seq + row_number() over (partition by e.conversation_id order by e.place),
+           e.role, e.content, e.otid, e.name, e.said_at, e.created_at
+      from entering e join tops t on t.id = e.conversation_id
+  `.execute(trx);
 }
 
 /**

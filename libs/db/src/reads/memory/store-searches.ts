@@ -121,14 +121,16 @@ async function searchSomeMessages(
            select l.role, t.content, l.created_at, l.seq,
                   case when numnode(d.words) > 0 then to_tsvector('english', t.content) end as words
              from (
-               select m.role, m.content, m.created_at, m.seq,
+               select m.role, m.content, o.created_at, m.seq,
                       sum(pg_column_size(m.content)) over (order by m.seq desc rows between unbounded preceding and 1 preceding)
                         as later_bytes
                  from message m
+                -- An appended message counts by the time at which it was said.
+                cross join lateral (select coalesce(m.said_at, m.created_at) as created_at) o
                 where m.conversation_id = d.conversation_id and m.role = any(d.roles)
                   and m.seq > (select c.reset_seq from conversation c where c.id = d.conversation_id)
                   and (m.run_id, m.step_number) is distinct from (d.run_id, d.step_number)
-                  and (d."from" is null or m.created_at >= d."from") and (d."to" is null or m.created_at <= d."to")
+                  and (d."from" is null or o.created_at >= d."from") and (d."to" is null or o.created_at <= d."to")
                 order by m.seq desc
                 limit ${MESSAGES_MAX}) l
             cross join lateral (

@@ -17,6 +17,8 @@ export interface MessageRow {
   readonly content: readonly ContentBlock[];
   readonly otid: string | null;
   readonly name: string | null;
+  /** Time at which an appended message was said; null: unknown. */
+  readonly said_at: Date | null;
   readonly created_at: Date;
 }
 
@@ -37,7 +39,7 @@ type Stored<Row extends MessageRow> = Omit<Row, 'content'> & {
 };
 
 const columns = sql`m.conversation_id, m.seq, m.run_id, m.step_number, s.attempt, s.model, m.role, m.content, m.otid,
-  m.name, m.created_at`;
+  m.name, m.said_at, m.created_at`;
 const step = sql`step s on s.run_id = m.run_id and s.number = m.step_number and s.applied_at is not null`;
 
 /** The requested messages of a conversation, always returned in chronological order. */
