@@ -84,8 +84,9 @@ export {
 export { insertCursorSpans, type NewCursorSpan } from './commits/cursor/insert-cursor-spans.ts';
 export { rewindCursor, type RewindTarget } from './commits/cursor/rewind-cursor.ts';
 export { relabelBlock, writeBlock, type BlockContent } from './commits/memory/write-block.ts';
-export { lockAgent, lockAgents } from './locks/catalog/lock-agent.ts';
-export { lockConversations } from './locks/run/lock-conversations.ts';
+export { createEmptyBlocks } from './commits/memory/create-empty-blocks.ts';
+export { lockAgent, lockAgents, shareLockAgents } from './locks/catalog/lock-agent.ts';
+export { lockConversations, lockConversationsOfAgents } from './locks/run/lock-conversations.ts';
 export { lockIdempotencyKey } from './locks/batch/lock-idempotency-key.ts';
 export {
   listAgents,

@@ -2,15 +2,20 @@ import type { PriceTable } from '@nightshift/agent-core';
 import {
   commitAccepted,
   commitPortion,
+  createEmptyBlocks,
+  insertCursorSpans,
+  lockAgents,
+  lockConversationsOfAgents,
   lockReceivingBatch,
   placeRuns,
   readNextBatchAgents,
+  shareLockAgents,
   type Lease,
   type ReceivingBatch,
   type Tx,
 } from '@nightshift/db';
 import type { BatchSource } from '../prepare-batch.ts';
-import { readFleetPlans } from './read-fleet-plans.ts';
+import { cursorOf, readFleetPlans } from './read-fleet-plans.ts';
 
 /** A stored source: the body's fields about runs, and its deadline. */
 type StoredSource = BatchSource & { readonly deadline?: string | null | undefined };
@@ -36,25 +41,29 @@ export async function acceptPortion(
   if (batch.state !== 'receiving') return { kind: 'gone' };
   const agentIds = await readNextBatchAgents(trx, batch, agents_per_portion);
   if (agentIds.length === 0) return { kind: 'accepted', open_runs: await commitAccepted(trx, batch) };
-  const runs = await acceptAgents(trx, batch, agentIds, prices);
-  return { kind: 'portion', agents: agentIds.length, runs };
+  return { kind: 'portion', ...(await acceptAgents(trx, batch, agentIds, prices)) };
 }
 
-/** Stores the runs of agents and returns their number. An agent that changes meanwhile is planned again. */
+/** Stores the runs of the first of the agents, as many as fit. An agent that changes meanwhile is planned again. */
 async function acceptAgents(
   trx: Tx,
   batch: ReceivingBatch,
   agentIds: readonly string[],
   prices: PriceTable,
-): Promise<number> {
+): Promise<{ readonly agents: number; readonly runs: number }> {
   const source = batch.source as StoredSource;
+  const { project_id } = batch;
+  const cursor = cursorOf(source);
+  await lockFleetAgents(trx, source, agentIds);
   for (;;) {
-    const { runs, requested, agents, skipped } = await readFleetPlans(trx, batch, source, agentIds, prices);
+    const plans = await readFleetPlans(trx, batch, source, agentIds, prices);
+    const { agents_taken, runs, requested, agents, spans, blocks, skipped } = plans;
     const before = { runs: batch.accepted, last_run_id: batch.last_run_id };
-    const placed = await placeRuns(trx, batch.project_id, runs, requested, agents, before);
+    const placed = await placeRuns(trx, project_id, runs, requested, agents, before);
     if (placed === null) continue;
+    await createEmptyBlocks(trx, project_id, blocks);
     await commitPortion(trx, batch, {
-      agents: agentIds.length,
+      agents: agents_taken,
       deadline: source.deadline ?? null,
       placed,
       skipped: [...skipped].map(([agent_id, reason]) => ({
@@ -62,6 +71,23 @@ async function acceptAgents(
         reason,
       })),
     });
-    return runs.length;
+    if (cursor !== null) {
+      const given = placed.plan.flatMap(({ id, request }, index) => {
+        const span = spans[index] ?? null;
+        return span === null ? [] : [{ run_id: id, agent_id: request.agent_id, ...span }];
+      });
+      await insertCursorSpans(trx, project_id, cursor, batch.id, given);
+    }
+    return { agents: agents_taken, runs: runs.length };
   }
+}
+
+/**
+ * Keeps agents and their new messages as they are until the commit. Messages get their numbers under the lock of their
+ * conversation, so that none can slip below a span.
+ */
+async function lockFleetAgents(trx: Tx, source: BatchSource, agentIds: readonly string[]): Promise<void> {
+  const createsBlocks = source.kind === 'memory_rewrite' && source.create_blocks === true;
+  await (createsBlocks ? lockAgents(trx, agentIds) : shareLockAgents(trx, agentIds));
+  if (cursorOf(source) !== null) await lockConversationsOfAgents(trx, agentIds);
 }

@@ -1,6 +1,5 @@
-import type { FleetAgent } from '@nightshift/db';
+import type { FleetAgent, NewMessage } from '@nightshift/db';
 import { parseWithVariables, unusable, type TextTemplate, type VariablePath } from '../template.ts';
-import type { NewMessage } from './new-message.ts';
 
 /** The variables of a fleet's input and their properties; `any` has properties of the caller. */
 const VARIABLES: Readonly<Record<string, readonly string[] | 'any'>> = {

@@ -1,12 +1,24 @@
 import { isError } from '@nightshift/agent-core';
-import type { FleetAgent, NewRun } from '@nightshift/db';
+import type { CursorReading, FleetAgent, NewRun } from '@nightshift/db';
 import type { FleetRequest } from '../request.ts';
 import { toCap, toMessages, toNewRun } from '../to-runs.ts';
 import { fillFleetInput, type FleetInput } from './fleet-input.ts';
-import type { NewMessage } from './new-message.ts';
 
 /** The runs of an agent in a fleet, or why it has none. */
-export type AgentPlan = { readonly runs: readonly NewRun[] } | { readonly skip: SkipReason };
+export type AgentPlan =
+  | {
+      readonly runs: readonly { readonly run: NewRun; readonly span: Span | null }[];
+      /** Labels of blocks to create before the runs. */
+      readonly create: readonly string[];
+    }
+  | { readonly skip: SkipReason };
+
+/** The messages that a run under a cursor is given: after `from_seq`, up to `to_seq`, of all up to `top_seq`. */
+export interface Span {
+  readonly from_seq: number;
+  readonly to_seq: number;
+  readonly top_seq: number;
+}
 
 /** Why an agent of a fleet has no run. */
 export type SkipReason =
@@ -27,19 +39,24 @@ export function planAgent(
   source: FleetRequest,
   input: FleetInput,
   agent: FleetAgent,
-  messages: readonly NewMessage[] | null,
+  reading: CursorReading | null,
   tickDueAt: Date | null,
 ): AgentPlan {
   const labels = new Set(agent.blocks.map(({ label }) => label));
   if (input.labels?.some((label) => !labels.has(label)) === true) return { skip: 'missing_block' };
   let text = '';
   try {
-    text = fillFleetInput(input, agent, messages, tickDueAt);
+    text = fillFleetInput(input, agent, reading?.messages ?? null, tickDueAt);
   } catch (error) {
     if (!isError(error, 'validation_failed')) throw error;
   }
   if (text.trim() === '') return { skip: 'unusable_input' };
-  return { runs: [{ ...runOf(source, agent.id), messages: toMessages({ input: text }) }] };
+  const run = { ...runOf(source, agent.id), messages: toMessages({ input: text }) };
+  return { runs: [{ run, span: reading === null ? null : spanOf(reading) }], create: [] };
+}
+
+function spanOf({ position, to_seq, top_seq }: CursorReading): Span {
+  return { from_seq: position, to_seq, top_seq };
 }
 
 function runOf(source: FleetRequest, agentId: string): NewRun {
@@ -49,7 +66,7 @@ function runOf(source: FleetRequest, agentId: string): NewRun {
     ...{ max_steps, client_tools, response_format },
     conversation: conversation ?? 'isolated',
   });
-  return { ...run, cap: runCapOf(source) };
+  return { ...run, cap: runCapOf(source), ...(source.model == null ? {} : { model: source.model }) };
 }
 
 /** The caps of each run of a fleet. */

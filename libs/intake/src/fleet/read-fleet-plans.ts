@@ -1,84 +1,179 @@
 import { modelPrice, parseModelHandle, type PriceTable } from '@nightshift/agent-core';
 import {
+  countNewMessages,
   distinctDefinitions,
+  readCursors,
   readFleetAgents,
   readRunAgents,
   requestedDefinitions,
+  type CursorReading,
   type Database,
+  type FleetAgent,
+  type FleetFacts,
   type NewRun,
   type RequestedDefinition,
   type RunAgent,
 } from '@nightshift/db';
 import { refuseUnfit } from '../plan-batch.ts';
 import type { BatchSource } from '../prepare-batch.ts';
+import { planRewrite, REWRITE_CURSOR_DEFAULT } from '../rewrite/plan-rewrite.ts';
 import { runWithTimeout } from '../run-with-timeout.ts';
 import { parseFleetInput } from './fleet-input.ts';
-import { planAgent, type AgentPlan, type SkipReason } from './plan-agent.ts';
+import { planAgent, type AgentPlan, type SkipReason, type Span } from './plan-agent.ts';
 
 /** Timeout of filling in the inputs of a portion. Unit: ms. */
 const PORTION_MS_MAX = 2_000;
 /** Timeout of filling in one input, after that. With it, a portion of endless inputs stays below a lease. Unit: ms. */
 const AGENT_MS_MAX = 20;
+/** Bytes of new messages that are read at once, and of one agent of a fleet; a rewrite reads more of an agent in parts. */
+const NEW_BYTES_MAX = 16 * 1024 * 1024;
+const NEW_BYTES_PER_AGENT = { fleet: 1024 * 1024, memory_rewrite: 4 * 1024 * 1024 };
 
 /** The batch of planned runs. */
 export interface FleetScope {
   readonly project_id: string;
   /** Whether the batch has a cap in dollars. */
   readonly has_cost_cap: boolean;
+  readonly accepted_at: Date;
   readonly tick_due_at: Date | null;
 }
 
 /** The runs of some agents of a fleet. */
 export interface FleetPlans {
+  /** The number of planned agents: fewer than asked for where their new messages are long. */
+  readonly agents_taken: number;
   readonly runs: readonly NewRun[];
   /** The requested definitions and their agents, in run order. */
   readonly requested: readonly RequestedDefinition[];
   readonly agents: readonly RunAgent[];
+  /** The new messages that each run is given; null for none. */
+  readonly spans: readonly (Span | null)[];
+  /** Labels of blocks to create, empty, before the runs. */
+  readonly blocks: readonly { readonly agent_id: string; readonly label: string }[];
   /** Agents without a run. */
   readonly skipped: ReadonlyMap<string, SkipReason>;
 }
 
-/** Plans the runs of up to a thousand agents from the facts as they are now. Stores nothing. */
+/** Returns the name of the cursor under which a batch reads new messages; null for none. */
+export function cursorOf(source: BatchSource): string | null {
+  return source.cursor ?? (source.kind === 'memory_rewrite' ? REWRITE_CURSOR_DEFAULT : null);
+}
+
+/**
+ * Plans the runs of up to a thousand agents from the facts as they are now. Stores nothing. Under a cursor the plan holds
+ * only as long as the caller has locked the agents' conversations.
+ */
 export async function readFleetPlans(
   db: Database,
   scope: FleetScope,
   source: BatchSource,
-  agentIds: readonly string[],
+  askedIds: readonly string[],
   prices: PriceTable,
 ): Promise<FleetPlans> {
+  const agentIds = await fitNewMessages(db, scope, source, askedIds);
+  const planner = await readPlanner(db, scope, source, agentIds);
+  const plans = planInTime(agentIds, planner);
+  const planned = [...plans.values()].flatMap((plan) => ('skip' in plan ? [] : plan.runs));
   const skipped = new Map<string, SkipReason>();
-  const planned: NewRun[] = [];
-  const plan = await readPlanner(db, scope, source, agentIds);
-  for (const [id, agentPlan] of planInTime(agentIds, plan)) {
-    if ('skip' in agentPlan) skipped.set(id, agentPlan.skip);
-    else planned.push(...agentPlan.runs);
-  }
-  const found = await readRunAgents(db, scope.project_id, distinctDefinitions(requestedDefinitions(planned)));
-  const keys = requestedDefinitions(planned).map(({ key }) => key);
-  const runs = planned.filter((run, index) => {
-    const reason = skipReasonOf(run, found.get(keys[index] ?? ''), scope, prices);
+  for (const [id, plan] of plans) if ('skip' in plan) skipped.set(id, plan.skip);
+
+  const wanted = requestedDefinitions(planned.map(({ run }) => run));
+  const found = await readRunAgents(db, scope.project_id, distinctDefinitions(wanted));
+  for (const [index, { run }] of planned.entries()) {
+    const reason = skipReasonOf(run, found.get(wanted[index]?.key ?? ''), scope, prices);
     if (reason !== null) skipped.set(run.agent_id, reason);
-    return reason === null;
-  });
+  }
+  const accepted = planned.filter(({ run }) => !skipped.has(run.agent_id));
+  const runs = accepted.map(({ run }) => run);
   const requested = requestedDefinitions(runs);
-  return { runs, requested, agents: requested.flatMap(({ key }) => found.get(key) ?? []), skipped };
+  return {
+    agents_taken: agentIds.length,
+    runs,
+    requested,
+    agents: requested.flatMap(({ key }) => found.get(key) ?? []),
+    spans: accepted.map(({ span }) => span),
+    blocks: [...plans].flatMap(([agent_id, plan]) =>
+      'skip' in plan || skipped.has(agent_id) ? [] : plan.create.map((label) => ({ agent_id, label })),
+    ),
+    skipped,
+  };
+}
+
+/** Returns the first agents, at least one, whose new messages fit into memory together. */
+async function fitNewMessages(
+  db: Database,
+  { project_id }: FleetScope,
+  source: BatchSource,
+  agentIds: readonly string[],
+): Promise<readonly string[]> {
+  const cursor = cursorOf(source);
+  if (cursor === null) return agentIds;
+  const bytes_max = NEW_BYTES_PER_AGENT[source.kind ?? 'fleet'];
+  const counts = await countNewMessages(db, project_id, cursor, agentIds, { bytes_max });
+  let bytes = 0;
+  const end = agentIds.findIndex((id, index) => {
+    bytes += counts.get(id)?.new_bytes ?? 0;
+    return index > 0 && bytes > NEW_BYTES_MAX;
+  });
+  return end === -1 ? agentIds : agentIds.slice(0, end);
 }
 
 async function readPlanner(
   db: Database,
-  { project_id, tick_due_at }: FleetScope,
+  scope: FleetScope,
   source: BatchSource,
   agentIds: readonly string[],
 ): Promise<(id: string) => AgentPlan> {
-  if (source.kind === 'memory_rewrite') throw new Error('not yet');
-  const input = parseFleetInput(source.input, source.cursor != null);
-  const shown = { labels: input.labels, last_run: input.shows_last_run };
-  const agents = await readFleetAgents(db, project_id, agentIds, shown);
+  const { project_id } = scope;
+  const cursor = cursorOf(source);
+  const bytes_max = NEW_BYTES_PER_AGENT[source.kind ?? 'fleet'];
+  const readings =
+    cursor === null ? null : await readCursors(db, project_id, cursor, agentIds, { bytes_max });
+  const due = agentIds.filter((id) => readings === null || readings.get(id)?.skip === null);
+  const { facts, planOf } = plannerOf(scope, source);
+  const agents = await readFleetAgents(db, project_id, due, facts);
+  const least = source.agents.min_new_messages ?? 0;
   return (id) => {
+    const reading = readings?.get(id) ?? null;
+    if (reading !== null && reading.skip !== null) return { skip: reading.skip };
     const agent = agents.get(id);
     if (agent === undefined) return { skip: 'agent_deleted' };
-    return planAgent(source, input, agent, null, tick_due_at);
+    if (reading !== null && !reading.is_cut && reading.messages.length < least)
+      return { skip: 'too_few_new' };
+    return planOf(agent, reading);
   };
+}
+
+interface Planner {
+  readonly facts: FleetFacts;
+  readonly planOf: (agent: FleetAgent, reading: CursorReading | null) => AgentPlan;
+}
+
+function plannerOf({ tick_due_at, accepted_at }: FleetScope, source: BatchSource): Planner {
+  if (source.kind === 'memory_rewrite') {
+    const times = { tick_due_at: tick_due_at?.toISOString() ?? null, now: accepted_at.toISOString() };
+    return {
+      facts: { labels: null, last_run: { cursor: cursorOf(source) } },
+      planOf: (agent, reading) => {
+        const { blocks, last_run } = agent;
+        const messages = reading?.messages.map((message) => ({ ...message, at: message.at.toISOString() }));
+        const read = reading === null ? null : { ...reading, messages: messages ?? [] };
+        const plan = planRewrite({ agent, blocks, reading: read, last_run, ...times }, source);
+        if ('skip' in plan) return plan;
+        const runs = plan.runs.map((run, index) => ({ run, span: spanOf(reading, plan.spans[index]) }));
+        return { runs, create: plan.create };
+      },
+    };
+  }
+  const input = parseFleetInput(source.input, source.cursor != null);
+  return {
+    facts: { labels: input.labels, last_run: input.shows_last_run ? { cursor: null } : null },
+    planOf: (agent, reading) => planAgent(source, input, agent, reading, tick_due_at),
+  };
+}
+
+function spanOf(reading: CursorReading | null, span: Omit<Span, 'top_seq'> | null | undefined): Span | null {
+  return reading === null || span == null ? null : { ...span, top_seq: reading.top_seq };
 }
 
 /** Plans agents under a timeout for all. If that ends, each gets its own timeout, so that only endless inputs are skipped. */

@@ -37,16 +37,23 @@ export async function measureFleet(
   options: BatchRequest,
   source: BatchSource,
 ): Promise<MeasuredRuns> {
-  await checkFleet(db, projectId, { source, options }, { now: await readNow(db), prices });
+  const now = await readNow(db);
+  await checkFleet(db, projectId, { source, options }, { now, prices });
   const agents = await readSelectedAgents(db, projectId, toSelection(source.agents));
   const sample = spread(agents, AGENTS_MEASURED_MAX);
-  const scope = { project_id: projectId, has_cost_cap: options.max_cost_usd != null, tick_due_at: null };
+  const scope = {
+    project_id: projectId,
+    accepted_at: now,
+    has_cost_cap: options.max_cost_usd != null,
+    tick_due_at: null,
+  };
   const groups: RunGroup[] = [];
   const skipped: Record<string, number> = {};
   let runs = 0;
-  for (let from = 0; from < sample.length; from += AGENTS_PER_READ) {
+  for (let from = 0; from < sample.length;) {
     const part = sample.slice(from, from + AGENTS_PER_READ);
     const plans = await readFleetPlans(db, scope, source, part, prices);
+    from += plans.agents_taken;
     for (const reason of plans.skipped.values()) skipped[reason] = (skipped[reason] ?? 0) + 1;
     runs += plans.runs.length;
     groups.push(

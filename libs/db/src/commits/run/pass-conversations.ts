@@ -68,7 +68,7 @@ export async function passConversationsOn(
     trx,
     rows.flatMap(({ turn, conversation_id }) => (turn === 'over' ? [conversation_id] : [])),
   );
-  const started = rows.filter((row) => row.turn === 'shared' || row.turn === 'next');
+  const started = rows.flatMap((row) => (row.turn === 'shared' || row.turn === 'next' ? [row] : []));
   const [first] = started;
   if (first === undefined) return { started, cancelled };
   await startNextRuns(trx, started);
@@ -83,14 +83,7 @@ export async function passConversationsOn(
 
 /** A freed conversation with its next run, or with waiting messages alone. */
 type PassedConversation = { readonly has_waiting: boolean } & (
-  | (StartedRun & { readonly turn: Turn })
-  | {
-      readonly conversation_id: string;
-      readonly run_id: null;
-      readonly batch_id: null;
-      readonly project_id: null;
-      readonly turn: null;
-    }
+  (StartedRun & { readonly turn: Turn }) | { readonly conversation_id: string; readonly turn: null }
 );
 
 /** Moves waiting messages to the ends of their conversations, in order of arrival. The caller holds the conversations. */

@@ -16,3 +16,14 @@ export async function lockConversations(trx: Tx, conversationIds: readonly strin
     ) locked
   `.execute(trx);
 }
+
+/** As {@link lockConversations}, for the conversations of agents. */
+export async function lockConversationsOfAgents(trx: Tx, agentIds: readonly string[]): Promise<void> {
+  await sql`
+    select count(*) from (
+      select from conversation c
+       where c.id in (select a.conversation_id from agent a where a.id = any((select ${uuidArray(agentIds)}::uuid[])::uuid[]))
+       order by c.id for no key update of c
+    ) locked
+  `.execute(trx);
+}

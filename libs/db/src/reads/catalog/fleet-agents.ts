@@ -1,5 +1,5 @@
 import type { RunState, StopReason } from '@nightshift/agent-core';
-import { sql } from 'kysely';
+import { sql, type RawBuilder } from 'kysely';
 import type { Database } from '../../connect.ts';
 import { uuidArray } from '../../uuid-array.ts';
 
@@ -41,7 +41,8 @@ export interface FleetAgent {
 export interface FleetFacts {
   /** Labels of blocks; null: all. */
   readonly labels: readonly string[] | null;
-  readonly last_run: boolean;
+  /** The latest run, or the latest under a cursor that ended well; null: none is read. */
+  readonly last_run: { readonly cursor: string | null } | null;
 }
 
 /** Reads facts about agents that are not deleted. Index: primary keys, `run_by_agent`. */
@@ -60,14 +61,25 @@ export async function readFleetAgents(
               join block_revision v on v.block_id = b.id and v.revision = b.head_revision
              where k.agent_id = a.id
                and (${facts.labels === null} or k.label = any(${facts.labels ?? []}::text[]))) as blocks,
-           case when ${facts.last_run} then (
-             select json_build_object('id', r.id, 'state', r.state, 'stop_reason', r.stop_reason, 'ended_at', r.ended_at,
-                      'result', r.result)
-               from run r where r.agent_id = a.id and r.ended_at is not null order by r.created_at desc, r.id desc limit 1)
-             end as last_run
+           ${lastRun(facts.last_run)} as last_run
       from agent a
      where a.id = any((select ${uuidArray(agentIds)}::uuid[])::uuid[])
        and coalesce(a.project_id = ${projectId}::uuid and a.deleted_at is null, false)
   `.execute(db);
   return new Map(rows.map((row) => [row.id, row]));
+}
+
+/** Selects the latest ended run of the agent `a` as JSON. */
+function lastRun(wanted: FleetFacts['last_run']): RawBuilder<unknown> {
+  if (wanted === null) return sql`null::json`;
+  const { cursor } = wanted;
+  const runs =
+    cursor === null
+      ? sql`run r where r.agent_id = a.id and r.ended_at is not null`
+      : sql`cursor_span s join run r on r.id = s.run_id
+             where s.agent_id = a.id and s.name = ${cursor} and r.stop_reason in ('end_turn', 'tool_rule')`;
+  return sql`(
+    select json_build_object('id', r.id, 'state', r.state, 'stop_reason', r.stop_reason, 'ended_at', r.ended_at,
+             'result', r.result)
+      from ${runs} order by r.created_at desc, r.id desc limit 1)`;
 }
