@@ -102,7 +102,8 @@ describe('a fleet', () => {
       { client_tools: [{ name: 'a', parameters: { type: 'strin' } }] },
       '/client_tools/0/parameters',
     ],
-    ['a model without a price under a cap', { model: 'anthropic/unheard', max_cost_usd: 1 }, '/max_cost_usd'],
+    ['an unknown model', { model: 'anthropic/unheard' }, '/model'],
+    ['a model that is no handle', { model: 'haiku' }, '/model'],
   ])('refuses %s, naming the field', async (_name, body, path) => {
     const { rows: before } = await api.database.pool.query('select count(*) from batch');
     const answer = await submit(body);

@@ -1,4 +1,10 @@
-import { ISSUES_MAX, NightshiftError, type PriceTable } from '@nightshift/agent-core';
+import {
+  ISSUES_MAX,
+  modelPrice,
+  NightshiftError,
+  parseModelHandle,
+  type PriceTable,
+} from '@nightshift/agent-core';
 import {
   readBlockLabels,
   readKnownAgents,
@@ -8,7 +14,7 @@ import {
   type SelectedAgents,
   type Tx,
 } from '@nightshift/db';
-import { refusePassedDeadlines, refuseUnpriced, toError } from '../plan-batch.ts';
+import { refusePassedDeadlines, toError } from '../plan-batch.ts';
 import type { BatchSource } from '../prepare-batch.ts';
 import type { AgentSelection, BatchOptions } from '../request.ts';
 import { runCapOf } from './plan-agent.ts';
@@ -23,7 +29,7 @@ export interface NewFleet {
 
 /**
  * Stores a fleet as `receiving` with its agents, as selected now, and returns their number.
- * Throws: `validation_failed` for a passed deadline, a label that no block has, a model without a price under a cap, or a
+ * Throws: `validation_failed` for a passed deadline, a label that no block has, an unknown model, or a
  * selection without agents; `not_found` for unknown agent ids. Nothing is stored then.
  */
 export async function storeFleet(
@@ -59,7 +65,7 @@ export async function checkFleet(
   if (late !== null) throw toError(late);
   await assertKnownAgents(db, projectId, source.agents.ids ?? []);
   await assertKnownLabels(db, projectId, source);
-  assertPriced(source, options, prices);
+  assertModel(source.model, prices);
 }
 
 /** Converts the selection of a request. */
@@ -101,12 +107,12 @@ async function assertKnownLabels(db: Database, projectId: string, source: BatchS
   throw refused(place, `names the block '${unknown}', which no agent has`);
 }
 
-function assertPriced(source: BatchSource, options: BatchOptions, prices: PriceTable): void {
-  if (source.model == null) return;
-  const path = options.max_cost_usd != null ? '/max_cost_usd' : '/max_cost_usd_per_run';
-  if (options.max_cost_usd == null && source.max_cost_usd_per_run == null) return;
-  const unpriced = refuseUnpriced(path, source.model, prices);
-  if (unpriced !== null) throw toError(unpriced);
+/** Refuses a model that agents could not have either. */
+function assertModel(handle: string | null | undefined, prices: PriceTable): void {
+  if (handle == null) return;
+  const parsed = parseModelHandle(handle);
+  const isKnown = parsed !== null && modelPrice(prices, parsed.name) !== null;
+  if (!isKnown) throw refused('/model', `names the unknown model '${handle}'; GET /v1/models/ lists them`);
 }
 
 function refused(path: string, message: string): NightshiftError {
