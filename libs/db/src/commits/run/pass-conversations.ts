@@ -4,12 +4,12 @@ import { lockConversations } from '../../locks/run/lock-conversations.ts';
 import { uuidArray } from '../../uuid-array.ts';
 import { expectRows } from './decided-rows.ts';
 import { putChunk } from './run-chunks.ts';
-import { cancelSequences, openContextsAnew } from './sequences.ts';
+import { cancelSequences, openContextsAnew, type WaitedRun } from './sequences.ts';
 
 /** Runs that waited for a conversation until now; the caller adjusts their counts by `talliesOfPassing`. */
 export interface PassedOn {
-  readonly started: readonly StartedRun[];
-  readonly cancelled: readonly StartedRun[];
+  readonly started: readonly WaitedRun[];
+  readonly cancelled: readonly WaitedRun[];
 }
 
 export const NONE_PASSED_ON: PassedOn = { started: [], cancelled: [] };
@@ -31,7 +31,7 @@ export async function passConversationsOn(
   await endContexts(trx, endedRunIds, conversationIds);
   const ids = uuidArray(conversationIds);
   // A separate statement: it sees runs that took or joined a conversation during the wait for its lock.
-  const { rows } = await sql<StartedRun & { readonly turn: Turn }>`
+  const { rows } = await sql<WaitedRun & { readonly turn: Turn }>`
     with freed as materialized (
       select c.id from conversation c
        where c.id = any(${ids}::uuid[])
@@ -133,16 +133,8 @@ async function endContexts(
   `.execute(trx);
 }
 
-/** A run that got its conversation. */
-export interface StartedRun {
-  readonly conversation_id: string;
-  readonly run_id: string;
-  readonly batch_id: string;
-  readonly project_id: string;
-}
-
 /** Appends the input of started runs to their conversations and makes the runs ready. */
-async function startNextRuns(trx: Tx, nextRuns: readonly StartedRun[]): Promise<void> {
+async function startNextRuns(trx: Tx, nextRuns: readonly WaitedRun[]): Promise<void> {
   // The expected state is a parameter: as a literal, a planner without statistics for it expects one row.
   const payload = nextRuns.map(({ conversation_id, run_id }) => ({
     c: conversation_id,
