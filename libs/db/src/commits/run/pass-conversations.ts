@@ -38,7 +38,8 @@ export async function passConversationsOn(
          and (c.run_id is null or c.run_id in (select unnest(${uuidArray(endedRunIds)}::uuid[])))),
     next_runs as materialized (
       select f.id as conversation_id, n.id as run_id, n.batch_id, n.project_id,
-             case when (select a.conversation_id = f.id from agent a where a.id = n.agent_id) then 'shared'
+             case when n.id is null then null
+                  when (select a.conversation_id = f.id from agent a where a.id = n.agent_id) then 'shared'
                   else (select case when p.ended_at is null then 'early'
                                     when p.stop_reason in ('end_turn', 'tool_rule') then 'next' else 'over' end
                           from run p where p.batch_id = n.batch_id and p.ordinal = n.ordinal - 1) end as turn
