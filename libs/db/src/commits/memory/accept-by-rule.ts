@@ -53,9 +53,11 @@ async function readAgentsWithHeld(
 ): Promise<readonly string[]> {
   const beyond = after === null ? sql`true` : sql`agent_id > ${after}::uuid`;
   const { rows } = await sql<{ agent_id: string }>`
-    select agent_id from held_change where batch_id = ${batchId}::uuid and state = 'held' and ${beyond}
+    (select distinct agent_id from held_change where batch_id = ${batchId}::uuid and state = 'held' and ${beyond}
+      order by agent_id limit ${limit})
     union
-    select agent_id from passage where batch_id = ${batchId}::uuid and held_by_batch_id is not null and ${beyond}
+    (select distinct agent_id from passage where batch_id = ${batchId}::uuid and held_by_batch_id is not null and ${beyond}
+      order by agent_id limit ${limit})
     order by agent_id limit ${limit}
   `.execute(trx);
   return rows.map((row) => row.agent_id);
