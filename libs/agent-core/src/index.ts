@@ -273,6 +273,7 @@ export {
   type LabelInUse,
   type StaleReason,
 } from './memory/accept.ts';
+export { agentsToHold, type HoldRule, type MeasuredChange } from './memory/hold-rule.ts';
 export { decideRevert, type RevertDecision, type RevertFacts } from './memory/revert.ts';
 export type {
   ArchivalHit,

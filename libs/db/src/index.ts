@@ -74,6 +74,7 @@ export {
   type RevertRefusal,
   type RevertReport,
 } from './commits/memory/revert-batch.ts';
+export { acceptByRule, type AcceptedPortion } from './commits/memory/accept-by-rule.ts';
 export {
   acceptHeldChanges,
   rejectHeldChanges,

@@ -4,6 +4,7 @@ import type {
   CompactionPolicy,
   ConflictPolicy,
   DecodedBill,
+  HoldRule,
   Json,
   JsonObject,
   ModelSettings,
@@ -206,12 +207,6 @@ export interface BatchTable extends LeaseColumns {
   hold_if: JsonColumn<HoldRule> | null;
   schedule_id: string | null;
   tick_due_at: Timestamp | null;
-}
-
-/** Agents with such a change stay held when a batch accepts its changes at its end. */
-export interface HoldRule {
-  /** Part of a block's characters that a change removes, between 0 and 1. */
-  readonly shrinks_by: number;
 }
 
 export interface HeldChangeTable {

@@ -43,6 +43,7 @@ export async function storeBatch(
     deadline: options.deadline ?? null,
     metadata: options.metadata ?? null,
     apply: options.apply ?? 'auto',
+    hold_if: options.hold_if ?? null,
     cap: toCap(options),
     idempotency,
   };

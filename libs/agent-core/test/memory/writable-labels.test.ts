@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import fc from 'fast-check';
+import { fc } from '../../../../test/fast-check.ts';
 import type { JsonObject } from '../../src/base/json.ts';
 import { carryOutMemoryCall, type HeldBlock, type MemoryCallOptions } from '../../src/memory/carry-out.ts';
 import { makeBlock } from './blocks.ts';

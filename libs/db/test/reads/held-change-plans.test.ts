@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import {
+  acceptByRule,
   DEFAULT_PROJECT_ID,
   listHeldChanges,
   newId,
@@ -12,13 +13,14 @@ import { aRun } from '../factories.ts';
 import { countNearlyNone, explain, rowsReadOf } from '../plans.ts';
 import { accept, acceptBareFleet } from '../worker-commits/night-shift.ts';
 
-const AGENTS = 1_000;
+const AGENTS = 5_000;
 /** Number of batches, with AGENTS runs each. */
 const BATCHES = 3;
 
 let database: TestDatabase;
 let db: Database;
 let batchId = '';
+let agentIds: readonly string[] = [];
 beforeAll(async () => {
   database = await openTestDatabase(inject('postgresUrl'));
   db = database.db;
@@ -27,6 +29,7 @@ beforeAll(async () => {
     await sql`alter table ${sql.table(table)} set (autovacuum_enabled = false)`.execute(db);
   }
   const fleet = await acceptBareFleet(db, AGENTS);
+  agentIds = fleet.agent_ids.toSorted();
   const runs = fleet.agent_ids.map((id) => ({ ...aRun(id), isolated: true }));
   batchId = (await accept(db, runs)).id;
   await accept(db, runs);
@@ -87,3 +90,18 @@ test.each(STATISTICS)('unknown ids of a filter are found in one query, with rows
     expect(read[0]).toBeLessThanOrEqual(BATCHES * AGENTS);
   }
 });
+
+test.each(STATISTICS)(
+  'a portion of a hold rule reads the changes of its agents alone, with rows %s',
+  async (when) => {
+    await count(when);
+    const limit = 20;
+    const plans = await explain(database.url, async (trx) => {
+      const portion = { after: agentIds[AGENTS / 2] ?? null, limit };
+      const done = await acceptByRule(trx, batchId, { shrinks_by: 0.5 }, portion);
+      expect(done).toMatchObject({ accepted: limit, held_agents: 0, after: expect.any(String) });
+    });
+    for (const table of ['held_change', 'block', 'block_revision'])
+      expect(Math.max(0, ...rowsReadOf(plans, table))).toBeLessThanOrEqual(3 * limit);
+  },
+);

@@ -109,7 +109,7 @@ describe('the runs of a sequence', () => {
     const batch = await acceptParts(['one', 'two', 'three', 'four']);
     await ingest(db, await sealAndEnd(db), DONE);
     const report = await ingest(db, await sealAndEnd(db), REFUSED);
-    expect(report).toMatchObject({ ready: false, ended_batch_ids: [batch.id], ended_runs: 3 });
+    expect(report).toMatchObject({ ready: false, ended_batch_ids: [batch.id], ended_runs: 1 });
     expect((await statesOf(batch.id)).map(([, reason]) => reason)).toEqual([
       'end_turn',
       'refusal',

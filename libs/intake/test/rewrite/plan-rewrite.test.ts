@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import fc from 'fast-check';
+import { fc } from '../../../../test/fast-check.ts';
 import {
   planRewrite,
   REWRITE_PROMPT,
@@ -68,7 +68,10 @@ function runsOf(planned: ReturnType<typeof plan>) {
   return planned;
 }
 const inputsOf = (planned: ReturnType<typeof plan>): readonly string[] =>
-  runsOf(planned).runs.map(({ messages }) => String(messages[0]?.content[0]?.['text']));
+  runsOf(planned).runs.map(({ messages }) => {
+    const text = messages[0]?.content[0]?.['text'];
+    return typeof text === 'string' ? text : '';
+  });
 
 describe('the plan of a rewrite', () => {
   test('is one isolated run with our prompt, memory tools and the named blocks', () => {

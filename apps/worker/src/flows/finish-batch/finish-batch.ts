@@ -1,32 +1,81 @@
-import { decideFinish } from '@nightshift/agent-core';
-import { claimDueBatches, commitBatchFinish, inTransaction, lockForFinish } from '@nightshift/db';
+import { decideFinish, type BatchState } from '@nightshift/agent-core';
+import {
+  acceptByRule,
+  claimDueBatches,
+  commitBatchFinish,
+  inTransaction,
+  lockForFinish,
+  type AcceptedPortion,
+} from '@nightshift/db';
 import { withLease } from '../../leases/with-lease.ts';
+import type { HeldLease } from '../../leases/keeper.ts';
 import type { FlowDeps, FlowReport } from '../../flow-parts/deps.ts';
 
 const FLOW = 'finish-batch';
 /** Interval for a due batch that still has open runs. Unit: milliseconds. */
 const LOOK_AGAIN_MS = 60_000;
+/** Agents whose held changes are accepted in one transaction. */
+const AGENTS_PER_PORTION = 500;
 
-/** Ends one batch whose last run has ended. Concurrent workers take turns by the lease and the row lock. */
-export async function finishBatch(deps: FlowDeps): Promise<FlowReport> {
-  const { db, claimant, bell, hooks } = deps;
+/**
+ * Ends one batch whose last run has ended. Concurrent workers take turns by the lease and the row lock.
+ * A batch with a hold rule first accepts its held changes, portion by portion; the last portion ends it. After a crash the
+ * portions start again: settled changes are skipped.
+ */
+export async function finishBatch(
+  deps: FlowDeps,
+  agentsPerPortion: number = AGENTS_PER_PORTION,
+): Promise<FlowReport> {
+  const { db, claimant, bell } = deps;
   const [batch] = await claimDueBatches(db, ['running', 'paused'], 1, claimant);
   if (batch === undefined) return { flow: FLOW, worked: false };
   const claim = { table: 'batch', id: batch.id, epoch: batch.lease_epoch } as const;
   return withLease(deps.leases, claim, async (lease) => {
-    const state = await inTransaction(db, async (trx) => {
-      const decided = decideFinish(await lockForFinish(trx, lease));
-      await hooks?.('finish.before_commit');
-      await commitBatchFinish(trx, lease, decided, LOOK_AGAIN_MS);
-      return decided;
-    });
+    let accepted = 0;
+    let held_agents = 0;
+    let after: string | null = null;
+    let state: BatchState | null;
+    for (;;) {
+      const portion = await finishPortion(deps, lease, after, agentsPerPortion);
+      ({ state, after } = portion);
+      accepted += portion.accepted;
+      held_agents += portion.held_agents;
+      if (after === null) break;
+    }
     if (state !== null) await bell.ring([{ kind: 'webhook', id: batch.id }]);
     return {
       flow: FLOW,
       worked: true,
       batch_id: batch.id,
       state: state ?? 'still open',
+      ...(accepted + held_agents > 0 ? { accepted, held_agents } : {}),
       taken_over_from: batch.taken_over_from,
     };
   });
 }
+
+type Portion = Pick<AcceptedPortion, 'accepted' | 'held_agents' | 'after'> & {
+  readonly state: BatchState | null;
+};
+
+/** Accepts a portion of the held changes where the batch has a hold rule, and ends the batch after the last. */
+function finishPortion(
+  { db, hooks }: FlowDeps,
+  lease: HeldLease,
+  from: string | null,
+  limit: number,
+): Promise<Portion> {
+  return inTransaction(db, async (trx) => {
+    const facts = await lockForFinish(trx, lease);
+    const state = decideFinish(facts);
+    const accepts = facts.hold_if !== null && (state === 'completed' || state === 'failed');
+    const { accepted, held_agents, after } = accepts
+      ? await acceptByRule(trx, lease.id, facts.hold_if, { after: from, limit })
+      : NOTHING_ACCEPTED;
+    await hooks?.('finish.before_commit');
+    if (after === null) await commitBatchFinish(trx, lease, state, LOOK_AGAIN_MS);
+    return { state, accepted, held_agents, after };
+  });
+}
+
+const NOTHING_ACCEPTED = { accepted: 0, held_agents: 0, after: null };

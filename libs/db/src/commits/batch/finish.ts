@@ -1,4 +1,4 @@
-import type { BatchState } from '@nightshift/agent-core';
+import type { BatchState, HoldRule } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import { fenced, GIVE_LEASE_BACK, type Lease } from '../../claims/lease.ts';
 import type { Database, Tx } from '../../connect.ts';
@@ -11,6 +11,8 @@ export interface FinishFacts {
   readonly total: number;
   readonly open_runs: number;
   readonly completed_runs: number;
+  /** Says which agents stay held when the end accepts the others; null: the end accepts nothing. */
+  readonly hold_if: HoldRule | null;
 }
 
 /** Locks a batch under its lease, then counts its open and completed runs. Throws: `fenced`. */
@@ -20,7 +22,7 @@ export async function lockForFinish(trx: Tx, lease: Lease): Promise<FinishFacts>
   `.execute(trx);
   // A separate statement, since a statement that waits for the lock has a snapshot from before the wait.
   const { rows } = await sql<FinishFacts>`
-    select b.state, b.total, ${OPEN_RUNS} as open_runs,
+    select b.state, b.total, b.hold_if, ${OPEN_RUNS} as open_runs,
            (select coalesce(sum(completed), 0)::int from batch_tally where batch_id = b.id) as completed_runs
       from batch b where b.id = ${lease.id}::uuid
   `.execute(trx);

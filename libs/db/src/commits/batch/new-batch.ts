@@ -1,4 +1,4 @@
-import type { Cap, ContentBlock, ResultFormat, ToolDefinition } from '@nightshift/agent-core';
+import type { Cap, ContentBlock, HoldRule, ResultFormat, ToolDefinition } from '@nightshift/agent-core';
 
 /** A message that a caller sends to an agent. */
 export interface InputMessage {
@@ -50,6 +50,11 @@ export interface NewBatch {
   readonly metadata: object | null;
   /** Whether memory changes of its runs take effect at once (the default) or are held for review. */
   readonly apply?: 'auto' | 'review';
+  /**
+   * Under review: its end accepts all changes, except those of the agents that this rule names.
+   * Default: a person decides about all.
+   */
+  readonly hold_if?: HoldRule | null;
   /** Limits for all its runs together. Default: none. */
   readonly cap?: Cap;
   /** In request order. */

@@ -2,7 +2,8 @@ import {
   ISSUES_MAX,
   NightshiftError,
   planAccept,
-  type HeldFacts,
+  type LabelInUse,
+  type MeasuredChange,
   type StaleReason,
 } from '@nightshift/agent-core';
 import { sql, type RawBuilder } from 'kysely';
@@ -36,7 +37,7 @@ export interface AcceptReport {
   readonly stale: readonly StaleChange[];
 }
 
-interface HeldRow extends HeldFacts {
+export interface HeldRow extends MeasuredChange {
   readonly draft_id: string;
 }
 
@@ -63,13 +64,22 @@ export async function acceptHeldChanges(
   await lockConcerned(trx, batchId, filter);
   const held = await readHeld(trx, batchId, filter);
   await assertNamesOfBatch(trx, batchId, filter, held);
-  const isRearranging = held.some(
-    ({ kind, label, base_label }) => kind === 'created' || label !== base_label,
-  );
-  const labels = isRearranging ? await readLabels(trx, held) : [];
-  const verdicts = planAccept(held, labels);
+  const verdicts = planAccept(held, await readLabels(trx, held));
   const accepted = held.filter((_change, index) => verdicts[index] === null);
+  await putInForce(trx, batchId, accepted);
+  return {
+    accepted: accepted.length,
+    passages: filter.block_ids === null ? await acceptPassages(trx, batchId, filter.agent_ids) : 0,
+    stale: held.flatMap(({ agent_id, block_id, label, kind }, index) => {
+      const reason = verdicts[index] ?? null;
+      if (reason === null) return [];
+      return [{ agent_id, block_id: kind === 'created' ? null : block_id, label, reason }];
+    }),
+  };
+}
 
+/** Puts changes in force that can take effect together, and settles them. The caller holds their agents and blocks. */
+export async function putInForce(trx: Tx, batchId: string, accepted: readonly HeldRow[]): Promise<void> {
   await writeTexts(trx, batchId, accepted);
   await moveLabels(trx, accepted);
   await detach(trx, accepted);
@@ -80,15 +90,6 @@ export async function acceptHeldChanges(
     accepted.map((change) => change.draft_id),
     'accepted',
   );
-  return {
-    accepted: accepted.length,
-    passages: filter.block_ids === null ? await acceptPassages(trx, batchId, filter.agent_ids) : 0,
-    stale: held.flatMap(({ agent_id, block_id, label, kind }, index) => {
-      const reason = verdicts[index] ?? null;
-      if (reason === null) return [];
-      return [{ agent_id, block_id: kind === 'created' ? null : block_id, label, reason }];
-    }),
-  };
 }
 
 /** Rejects held changes of a batch and returns their number. Throws: like {@link acceptHeldChanges}. */
@@ -168,7 +169,8 @@ async function readUnknown(
   return ids.flatMap((id, index) => (unknown.has(id) ? [{ id, index }] : []));
 }
 
-async function lockConcerned(trx: Tx, batchId: string, filter: HeldFilter): Promise<void> {
+/** Locks the agents and blocks of held changes, each in id order. */
+export async function lockConcerned(trx: Tx, batchId: string, filter: HeldFilter): Promise<void> {
   const { rows } = await sql<{ agent_id: string }>`
     select distinct h.agent_id from held_change h where ${toConditions(batchId, filter)}
   `.execute(trx);
@@ -182,7 +184,8 @@ async function lockConcerned(trx: Tx, batchId: string, filter: HeldFilter): Prom
   `.execute(trx);
 }
 
-async function readHeld(trx: Tx, batchId: string, filter: HeldFilter): Promise<readonly HeldRow[]> {
+/** Reads held changes by agent, with what decides about them. Read after {@link lockConcerned}. */
+export async function readHeld(trx: Tx, batchId: string, filter: HeldFilter): Promise<readonly HeldRow[]> {
   const { rows } = await sql<HeldRow>`
     select h.agent_id, h.block_id, h.draft_id, h.kind, d.label, h.base_label,
            h.base_revision is not null and b.deleted_at is not null as is_deleted,
@@ -193,7 +196,11 @@ async function readHeld(trx: Tx, batchId: string, filter: HeldFilter): Promise<r
              as is_over_limit,
            -- A copy without writes may still differ: it keeps the description of its own time.
            h.base_revision is not null and now.run_id is not null
-             and (now.value <> base.value or now.description is distinct from base.description) as is_written
+             and (now.value <> base.value or now.description is distinct from base.description) as is_written,
+           case when h.kind in ('detached', 'dropped') then 1
+                when coalesce(base.value, '') = '' then 0
+                else greatest(0, (char_length(base.value) - char_length(now.value))::float8 / char_length(base.value))
+           end::float8 as shrinks_by
       from held_change h
       join block d on d.id = h.draft_id
       join block_revision now on now.block_id = d.id and now.revision = d.head_revision
@@ -206,8 +213,9 @@ async function readHeld(trx: Tx, batchId: string, filter: HeldFilter): Promise<r
   return rows;
 }
 
-/** Reads all labels of the agents with these changes, and of the agents that share their blocks. */
-async function readLabels(trx: Tx, held: readonly HeldRow[]) {
+/** Reads all labels of the agents with these changes, and of the agents that share their blocks; none where no label moves. */
+export async function readLabels(trx: Tx, held: readonly HeldRow[]): Promise<readonly LabelInUse[]> {
+  if (held.every(({ kind, label, base_label }) => kind !== 'created' && label === base_label)) return [];
   const { rows: own } = await sql<{ agent_id: string; block_id: string; label: string }>`
     select agent_id, block_id, label from agent_block
      where agent_id = any(${[...new Set(held.map((change) => change.agent_id))]}::uuid[])

@@ -216,7 +216,7 @@ async function settleMoves(
     ended_batch_ids: [
       ...new Set([...ended.map(({ run }) => run), ...passed.cancelled].map((run) => run.batch_id)),
     ],
-    ended_runs: ended.length + passed.cancelled.length,
+    ended_runs: ended.length,
   };
 }
 

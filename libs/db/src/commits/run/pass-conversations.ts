@@ -5,12 +5,12 @@ import { lockConversations } from '../../locks/run/lock-conversations.ts';
 import { uuidArray } from '../../uuid-array.ts';
 import { expectRows } from './decided-rows.ts';
 import { putChunk } from './run-chunks.ts';
-import { cancelSequences, openContextsAnew } from './sequences.ts';
+import { cancelSequences, openContextsAnew, type WaitedRun } from './sequences.ts';
 
 /** Runs that waited for a conversation until now; the caller adjusts their counts by `talliesOfPassing`. */
 export interface PassedOn {
-  readonly started: readonly StartedRun[];
-  readonly cancelled: readonly StartedRun[];
+  readonly started: readonly WaitedRun[];
+  readonly cancelled: readonly WaitedRun[];
 }
 
 export const NONE_PASSED_ON: PassedOn = { started: [], cancelled: [] };
@@ -165,16 +165,8 @@ async function endContexts(
   `.execute(trx);
 }
 
-/** A run that got its conversation. */
-export interface StartedRun {
-  readonly conversation_id: string;
-  readonly run_id: string;
-  readonly batch_id: string;
-  readonly project_id: string;
-}
-
 /** Appends the input of started runs to their conversations and makes the runs ready. */
-async function startNextRuns(trx: Tx, nextRuns: readonly StartedRun[]): Promise<void> {
+async function startNextRuns(trx: Tx, nextRuns: readonly WaitedRun[]): Promise<void> {
   // The expected state is a parameter: as a literal, a planner without statistics for it expects one row.
   const payload = nextRuns.map(({ conversation_id, run_id }) => ({
     c: conversation_id,

@@ -1,7 +1,14 @@
 import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
 import { uuidArray } from '../../uuid-array.ts';
-import type { StartedRun } from './pass-conversations.ts';
+
+/** A run that waited for its conversation until now. */
+export interface WaitedRun {
+  readonly conversation_id: string;
+  readonly run_id: string;
+  readonly batch_id: string;
+  readonly project_id: string;
+}
 
 /**
  * Cancels the waiting runs of isolated conversations whose last run did not end well, and returns them.
@@ -12,9 +19,9 @@ import type { StartedRun } from './pass-conversations.ts';
 export async function cancelSequences(
   trx: Tx,
   conversationIds: readonly string[],
-): Promise<readonly StartedRun[]> {
+): Promise<readonly WaitedRun[]> {
   if (conversationIds.length === 0) return [];
-  const { rows } = await sql<StartedRun>`
+  const { rows } = await sql<WaitedRun>`
     with rest as materialized (
       select id from run
        where conversation_id = any(${uuidArray(conversationIds)}::uuid[]) and started_at is null and ended_at is null

@@ -57,13 +57,57 @@ const MODEL_SETTINGS = sql`case
         (${THINKING}::jsonb - 'budget_tokens') || '{"type":"adaptive"}')::json
     else a.model_settings end`;
 
-/** Columns of a definition: the agent `a` with the overrides of the additions `d`, except tools and result format. */
-const OVERRIDDEN = {
+const TOOL_IDS = sql`array(select k.tool_id from agent_tool k where k.agent_id = a.id order by k.position, k.tool_id)`;
+
+/** Columns of a definition from the agent `a`, except tools and result format. */
+const AGENTS_OWN = {
+  agent_type: sql`a.agent_type`,
+  system: sql`a.system`,
+  model: sql`a.model`,
+  model_settings: sql`a.model_settings`,
+  tool_rules: sql`a.tool_rules`,
+};
+
+/** The same columns with the overrides of the additions `d`. */
+const OVERRIDDEN: typeof AGENTS_OWN = {
   agent_type: sql`case when d.memory_tools_only then ${REWRITE_AGENT_TYPE} else a.agent_type end`,
   system: sql`coalesce(d.system, a.system)`,
   model: sql`coalesce(d.model, a.model)`,
+  model_settings: MODEL_SETTINGS,
   tool_rules: sql`case when d.memory_tools_only then '[]'::json else a.tool_rules end`,
 };
+
+function overrides({ model, system, memory_tools_only }: Added): boolean {
+  return model !== null || system !== null || memory_tools_only;
+}
+
+/** Selects the agents of requests with their tools and a digest of the rest. Most batches override nothing and read no more. */
+function digestedAgents(
+  projectId: string,
+  isOverriding: boolean,
+): {
+  readonly tool_ids: RawBuilder<unknown>;
+  readonly digest: RawBuilder<unknown>;
+  readonly joined: RawBuilder<unknown>;
+} {
+  if (!isOverriding) {
+    return {
+      tool_ids: TOOL_IDS,
+      digest: sql`row(a.agent_type, a.system, a.model, a.model_settings, a.tool_rules, a.result_format,
+        a.context_window_limit, a.compaction)`,
+      joined: sql``,
+    };
+  }
+  const { agent_type, system, model, tool_rules } = OVERRIDDEN;
+  return {
+    tool_ids: sql`case when d.memory_tools_only then array(select t.id from tool t
+        where t.project_id = ${projectId}::uuid and t.kind = 'memory' and t.name = any(${REWRITE_NAMES}) order by t.name)
+      else ${TOOL_IDS} end`,
+    digest: sql`row(${agent_type}, ${system}, ${model}, a.model_settings, ${tool_rules},
+      case when d.result_format is null then a.result_format end, a.context_window_limit, a.compaction)`,
+    joined: sql`join added d on d.place = w.added`,
+  };
+}
 
 /**
  * The sources of runs' frozen definitions, as CTEs that end with `content`: a row per distinct content, with the requests
@@ -74,6 +118,9 @@ export function agentContents(
   requests: readonly RequestedDefinition[],
 ): RawBuilder<unknown> {
   const added = [...new Set(requests.map((request) => request.added))];
+  const isOverriding = added.some(overrides);
+  const { tool_ids, digest, joined } = digestedAgents(projectId, isOverriding);
+  const own = isOverriding ? OVERRIDDEN : AGENTS_OWN;
   const agentIds = `{${requests.map((request) => request.agent_id).join(',')}}`;
   const addedPlaces = `{${requests.map((request) => request.added.place).join(',')}}`;
   return sql`
@@ -90,17 +137,11 @@ export function agentContents(
         string_agg(w.place::text, ',') as places, string_agg(w.conversation_id::text, ',') as conversation_ids
       from (
         select w.place, w.added, a.id as agent_id, a.conversation_id,
-          case when d.memory_tools_only then array(select t.id from tool t
-                 where t.project_id = ${projectId}::uuid and t.kind = 'memory' and t.name = any(${REWRITE_NAMES}) order by t.name)
-               else array(select k.tool_id from agent_tool k where k.agent_id = a.id order by k.position, k.tool_id)
-               end as tool_ids,
-          sha256(record_send(row(${OVERRIDDEN.agent_type}, ${OVERRIDDEN.system}, ${OVERRIDDEN.model}, a.model_settings,
-            ${OVERRIDDEN.tool_rules}, case when d.result_format is null then a.result_format end,
-            a.context_window_limit, a.compaction))) as digest
+          ${tool_ids} as tool_ids, sha256(record_send(${digest})) as digest
         from unnest((select ${agentIds}::uuid[]), (select ${addedPlaces}::int[]))
           with ordinality as w (agent_id, added, place)
         join agent a on a.id = w.agent_id
-        join added d on d.place = w.added
+        ${joined}
         -- Wrapped, because for plain conditions outdated statistics predict a single agent.
         where coalesce(a.project_id = ${projectId}::uuid and a.deleted_at is null, false)
       ) w
@@ -122,8 +163,8 @@ export function agentContents(
       ) s
     ), equipped as (
       select s.places, s.conversation_ids, d.client_tools, nullif(coalesce(d.result_format, a.result_format::text), 'none') as result_format,
-        a.project_id, ${OVERRIDDEN.agent_type} as agent_type, ${OVERRIDDEN.system} as system, ${OVERRIDDEN.model} as model,
-        ${MODEL_SETTINGS} as model_settings, ${OVERRIDDEN.tool_rules} as tool_rules, d.writable_labels, a.context_window_limit,
+        a.project_id, ${own.agent_type} as agent_type, ${own.system} as system, ${own.model} as model,
+        ${own.model_settings} as model_settings, ${own.tool_rules} as tool_rules, d.writable_labels, a.context_window_limit,
         a.compaction,
         -- Joins two JSON arrays as text.
         case when d.client_tools is null then b.tools when b.tools = '[]' then d.client_tools
