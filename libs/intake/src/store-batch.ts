@@ -1,4 +1,4 @@
-import { NightshiftError, type PriceTable } from '@nightshift/agent-core';
+import { NightshiftError, type Cap, type PriceTable } from '@nightshift/agent-core';
 import { newId, type NewBatch, type Tx } from '@nightshift/db';
 import { acceptBatch } from './accept-batch.ts';
 import type { PreparedBatch } from './prepare-batch.ts';
@@ -43,11 +43,18 @@ export async function storeBatch(
     deadline: options.deadline ?? null,
     metadata: options.metadata ?? null,
     apply: options.apply ?? 'auto',
-    cap: toCap(options),
+    cap: lowerCap(toCap(options), settings.max_cost_nanousd ?? null),
     runs: prepared.runs,
     shared_path: prepared.shared_path,
     idempotency,
+    tick: settings.tick,
   };
   const { ready } = await acceptBatch(trx, projectId, batch, { now, prices });
   return { batch_id: batch.id, ready, is_receiving: false };
+}
+
+/** Lowers a cap in dollars; null: no further limit. */
+function lowerCap(cap: Cap, limit: number | null): Cap {
+  if (limit === null) return cap;
+  return { ...cap, cost_nanousd: Math.min(cap.cost_nanousd ?? limit, limit) };
 }

@@ -47,10 +47,11 @@ async function insertBatch(
   const budgeted = isCapped(batch);
   await sql`
     with accepted as (
-      insert into batch (id, project_id, state, total, accepted, metadata, callback_url, apply, budgeted, created_at, updated_at)
+      insert into batch (id, project_id, state, total, accepted, metadata, callback_url, apply, budgeted,
+        schedule_id, tick_due_at, created_at, updated_at)
       values (${batch.id}, ${projectId}, 'running', ${batch.runs.length}, ${batch.runs.length},
         ${batch.metadata === null ? null : storableJson(batch.metadata)}::json, ${batch.callback_url},
-        ${batch.apply ?? 'auto'}, ${budgeted}, ${now}, ${now})
+        ${batch.apply ?? 'auto'}, ${budgeted}, ${batch.tick?.schedule_id ?? null}, ${batch.tick?.due_at ?? null}, ${now}, ${now})
       returning id, project_id)
     insert into batch_tally (batch_id, slot, project_id, queued)
     select id, ${tallySlot()}::int, project_id, ${queued}::int from accepted where ${queued}::int > 0
