@@ -308,7 +308,10 @@ export const batchResponse = z
     counts: batchCounts.describe('Runs by outcome. Beyond Letta.'),
     usage: usage.describe('Beyond Letta.'),
     limits: batchLimits.describe('Beyond Letta.'),
-    schedule_id: z.string().nullable().describe('The schedule that submitted it; null for none, or a deleted one.'),
+    schedule_id: z
+      .string()
+      .nullable()
+      .describe('The schedule that submitted it; null for none, or a deleted one.'),
     tick_due_at: z.string().nullable().describe('The tick of the schedule.'),
     metadata: z.record(z.string(), z.unknown()).nullable().describe('As given by the caller; null if none.'),
     callback_url: z.string().nullable(),

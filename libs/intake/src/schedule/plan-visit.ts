@@ -66,17 +66,26 @@ export function planVisit(schedule: ScheduleRow, now: Date, facts: ScheduleFacts
 /** Returns the ticks to look at by now, in order, at most {@link TICKS_PER_VISIT}. */
 function dueTicks(schedule: ScheduleRow, first: Date, now: Date): readonly Date[] {
   const last = schedule.ends_at !== null && schedule.ends_at < now ? schedule.ends_at : now;
-  return ticksUntil(schedule, first, last, TICKS_PER_VISIT).filter((tick) => withJitter(schedule, tick) <= now);
+  return ticksUntil(schedule, first, last, TICKS_PER_VISIT).filter(
+    (tick) => withJitter(schedule, tick) <= now,
+  );
 }
 
 function decide(schedule: ScheduleRow, due_at: Date, facts: ScheduleFacts): TickDecision {
   const tick = { due_at, is_manual: false, was_waiting: false };
   if (!facts.has_open_batch) return { ...tick, kind: 'start' };
   if (schedule.overlap === 'queue' && facts.waiting === null) {
-    return { ...tick, kind: 'wait', reason: REASONS.overlap, message: 'Waits for the end of the last batch.' };
+    return {
+      ...tick,
+      kind: 'wait',
+      reason: REASONS.overlap,
+      message: 'Waits for the end of the last batch.',
+    };
   }
   const message =
-    facts.waiting === null ? 'The last batch has not ended.' : 'Another tick waits for the end of the last batch.';
+    facts.waiting === null
+      ? 'The last batch has not ended.'
+      : 'Another tick waits for the end of the last batch.';
   return { ...tick, kind: 'skip', reason: REASONS.overlap, message };
 }
 
@@ -91,7 +100,13 @@ function pausedFor({ waiting }: ScheduleFacts, state_reason: string): ScheduleVi
   const tick: TickDecision | null =
     waiting === null
       ? null
-      : { ...waiting, kind: 'skip', was_waiting: true, reason: REASONS.paused, message: 'The schedule is paused.' };
+      : {
+          ...waiting,
+          kind: 'skip',
+          was_waiting: true,
+          reason: REASONS.paused,
+          message: 'The schedule is paused.',
+        };
   return { missed: [], tick, state: 'paused', state_reason, tick_due_at: null, next_due_at: null };
 }
 

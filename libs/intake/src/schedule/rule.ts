@@ -89,7 +89,7 @@ function parse({ cron, time_zone }: ScheduleRule): NextMoment {
   const walls = openCron(cron, 'UTC');
   const offsetAt = offsetReader(time_zone);
   return (after) => {
-    for (let wall = new Date(after.getTime() + offsetAt(after.getTime())); ; ) {
+    for (let wall = new Date(after.getTime() + offsetAt(after.getTime())); ;) {
       const next = walls.nextRun(wall);
       if (next === null) return null;
       const moment = firstMomentOf(next.getTime(), offsetAt);
@@ -124,11 +124,17 @@ function assertFields(cron: string): readonly string[] {
     throw invalid('/cron', 'must have five fields, without seconds: a rule runs at most once a minute');
   }
   if (fields.length !== FIELDS) {
-    throw invalid('/cron', "must have five fields: minute, hour, day, month, weekday; for example '0 2 * * *'");
+    throw invalid(
+      '/cron',
+      "must have five fields: minute, hour, day, month, weekday; for example '0 2 * * *'",
+    );
   }
   const odd = fields.find((field) => !CRON_CHARS.test(field));
   if (odd !== undefined || cron.length > CRON_CHARS_MAX) {
-    throw invalid('/cron', `must hold digits, names and * , - / # only, and at most ${CRON_CHARS_MAX} characters`);
+    throw invalid(
+      '/cron',
+      `must hold digits, names and * , - / # only, and at most ${CRON_CHARS_MAX} characters`,
+    );
   }
   return fields;
 }

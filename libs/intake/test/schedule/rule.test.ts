@@ -17,10 +17,19 @@ function offsetReader(time_zone: string): (at: number) => number {
   const format = new Intl.DateTimeFormat('en-US', {
     timeZone: time_zone,
     hourCycle: 'h23',
-    ...{ year: 'numeric', month: 'numeric', day: 'numeric', hour: 'numeric', minute: 'numeric', second: 'numeric' },
+    ...{
+      year: 'numeric',
+      month: 'numeric',
+      day: 'numeric',
+      hour: 'numeric',
+      minute: 'numeric',
+      second: 'numeric',
+    },
   });
   return (at) => {
-    const parts = Object.fromEntries(format.formatToParts(at).map(({ type, value }) => [type, Number(value)]));
+    const parts = Object.fromEntries(
+      format.formatToParts(at).map(({ type, value }) => [type, Number(value)]),
+    );
     const { year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0 } = parts;
     return Date.UTC(year, month - 1, day, hour, minute, second) - at;
   };
@@ -92,15 +101,18 @@ describe('around each change of each zone in 2026', () => {
     ['every second hour', '15 */2 * * *', [15], ALL(24).filter((hour) => hour % 2 === 0), false],
     ['within one hour', '*/20 2 * * *', [0, 20, 40], [2], false],
     ['hourly', '5 * * * *', [5], ALL(24), false],
-  ] as const)('a rule by elapsed time (%s) keeps to the clock on the wall', (_what, cron, minutes, hours, isFixed) => {
-    for (const { time_zone, changes } of CHANGING) {
-      for (const change of changes) {
-        const expected = momentsOf(change, minutes, hours, isFixed);
-        const found = nextTicks({ cron, time_zone }, new Date(change.at - DAY), expected.length);
-        expect(found.map(Number), `${cron} ${time_zone}`).toEqual(expected);
+  ] as const)(
+    'a rule by elapsed time (%s) keeps to the clock on the wall',
+    (_what, cron, minutes, hours, isFixed) => {
+      for (const { time_zone, changes } of CHANGING) {
+        for (const change of changes) {
+          const expected = momentsOf(change, minutes, hours, isFixed);
+          const found = nextTicks({ cron, time_zone }, new Date(change.at - DAY), expected.length);
+          expect(found.map(Number), `${cron} ${time_zone}`).toEqual(expected);
+        }
       }
-    }
-  });
+    },
+  );
 
   test.each([0, 1, 2, 3, 23])(
     'a rule with a fixed time at %i o’clock runs at the end of a gap, and once where the hour comes twice',
@@ -122,7 +134,11 @@ describe('around each change of each zone in 2026', () => {
     for (const { time_zone, changes } of CHANGING) {
       for (const change of changes) {
         const expected = momentsOf(change, [0, 30], [1, 2], true);
-        const found = nextTicks({ cron: '0,30 1-2 * * *', time_zone }, new Date(change.at - DAY), expected.length);
+        const found = nextTicks(
+          { cron: '0,30 1-2 * * *', time_zone },
+          new Date(change.at - DAY),
+          expected.length,
+        );
         expect(found.map(Number), time_zone).toEqual(expected);
       }
     }

@@ -1,6 +1,12 @@
 import { NightshiftError, toWireId } from '@nightshift/agent-core';
 import { inTransaction, readNow, type ScheduleSettings } from '@nightshift/db';
-import { nextTicks, prepareBatch, storeBatch, type BatchRequest, type PreparedBatch } from '@nightshift/intake';
+import {
+  nextTicks,
+  prepareBatch,
+  storeBatch,
+  type BatchRequest,
+  type PreparedBatch,
+} from '@nightshift/intake';
 import type { Context } from '../../context.ts';
 
 /** Ticks whose distances limit the jitter. */
@@ -10,7 +16,10 @@ const TICKS_COMPARED = 100;
  * Refuses a jitter that could move a tick past the next one.
  * Throws: `validation_failed`.
  */
-export function assertJitter(schedule: Pick<ScheduleSettings, 'cron' | 'time_zone' | 'jitter_s'>, now: Date): void {
+export function assertJitter(
+  schedule: Pick<ScheduleSettings, 'cron' | 'time_zone' | 'jitter_s'>,
+  now: Date,
+): void {
   if (schedule.jitter_s === 0) return;
   const ticks = nextTicks(schedule, now, TICKS_COMPARED);
   const shortestMs = Math.min(
@@ -75,7 +84,9 @@ export function ofBody(error: NightshiftError, hasCap: boolean): NightshiftError
         : path;
   const fields = error.fields.map(({ path, message }) => ({ path: move(path), message }));
   const [pointer = ''] = error.message.split(/[\s:]/, 1);
-  const message = pointer.startsWith('/') ? move(pointer) + error.message.slice(pointer.length) : error.message;
+  const message = pointer.startsWith('/')
+    ? move(pointer) + error.message.slice(pointer.length)
+    : error.message;
   return new NightshiftError(error.code, message, { fields, cause: error });
 }
 

@@ -28,7 +28,8 @@ export function createSchedule(app: App, context: Context): void {
       const settings = {
         ...rest,
         ends_at: ends_at === null ? null : new Date(ends_at),
-        max_cost_nanousd_per_month: max_cost_usd_per_month === null ? null : nanoUsdOf(max_cost_usd_per_month),
+        max_cost_nanousd_per_month:
+          max_cost_usd_per_month === null ? null : nanoUsdOf(max_cost_usd_per_month),
       };
       const now = await readNow(context.db);
       assertRule(settings, now);

@@ -22,7 +22,8 @@ export function pauseSchedule(app: App, context: Context): void {
       schema: {
         operationId: 'pauseSchedule',
         summary: 'Pause a schedule',
-        description: 'No tick starts until it is resumed; a waiting one is skipped. Batches in progress go on.',
+        description:
+          'No tick starts until it is resumed; a waiting one is skipped. Batches in progress go on.',
         tags: ['schedules'],
         params: scheduleParams,
         response: { 200: scheduleResponse, ...problems },
@@ -49,7 +50,8 @@ export function resumeSchedule(app: App, context: Context): void {
       schema: {
         operationId: 'resumeSchedule',
         summary: 'Resume a schedule',
-        description: 'It goes on at the next time from now; ticks of the pause are not made up. Failed ticks count anew.',
+        description:
+          'It goes on at the next time from now; ticks of the pause are not made up. Failed ticks count anew.',
         tags: ['schedules'],
         params: scheduleParams,
         response: { 200: scheduleResponse, ...problems },
@@ -60,8 +62,12 @@ export function resumeSchedule(app: App, context: Context): void {
       await inTransaction(context.db, async (trx) => {
         const schedule = await lockSchedule(trx, context.projectId, schedule_id);
         if (schedule.state === 'active') return;
-        const timing = afterTick(schedule, laterOf(await readNow(trx), await readLastTickDueAt(trx, schedule_id)));
-        if (timing.state === 'ended') throw conflict(schedule_id, 'has no further tick: change `ends_at` or `cron`.');
+        const timing = afterTick(
+          schedule,
+          laterOf(await readNow(trx), await readLastTickDueAt(trx, schedule_id)),
+        );
+        if (timing.state === 'ended')
+          throw conflict(schedule_id, 'has no further tick: change `ends_at` or `cron`.');
         await commitScheduleResumed(trx, schedule_id, timing);
       });
       return answerSchedule(context, schedule_id);

@@ -10,7 +10,13 @@ import {
   type ScheduleRow,
   type Tx,
 } from '@nightshift/db';
-import { readLeft, storeBatch, type BatchRequest, type PreparedBatch, type StoredBatch } from '@nightshift/intake';
+import {
+  readLeft,
+  storeBatch,
+  type BatchRequest,
+  type PreparedBatch,
+  type StoredBatch,
+} from '@nightshift/intake';
 import { holdMore } from '../../body-budget.ts';
 import type { App, Context } from '../../context.ts';
 import { problems } from '../../schemas/answers.ts';
@@ -68,7 +74,8 @@ async function makeTick(
   const tick = { due_at, is_manual: true, was_waiting: false };
   const { has_open_batch, waiting } = await readScheduleFacts(trx, schedule);
   if (has_open_batch || waiting !== null) {
-    if (schedule.overlap === 'skip') throw conflict(seen.id, 'has an open batch. Wait for its end, or cancel it.');
+    if (schedule.overlap === 'skip')
+      throw conflict(seen.id, 'has an open batch. Wait for its end, or cancel it.');
     if (waiting !== null) throw conflict(seen.id, 'has a tick that waits for the end of the open batch.');
     const message = 'Waits for the end of the last batch.';
     await writeTick(trx, schedule, { ...tick, kind: 'wait', reason: 'overlap', message }, null);
@@ -93,7 +100,10 @@ async function store(
   const left = await readLeft(trx, schedule, due_at);
   if (left !== null && left <= 0) {
     const cap = toUsd(schedule.max_cost_nanousd_per_month);
-    throw conflict(schedule.id, `has nothing left of its $${cap ?? ''} of this month: raise max_cost_usd_per_month.`);
+    throw conflict(
+      schedule.id,
+      `has nothing left of its $${cap ?? ''} of this month: raise max_cost_usd_per_month.`,
+    );
   }
   try {
     return await storeBatch(trx, schedule.project_id, prepared, {

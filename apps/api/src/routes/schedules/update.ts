@@ -15,7 +15,12 @@ import { afterTick, assertRule } from '@nightshift/intake';
 import { holdMore } from '../../body-budget.ts';
 import type { App, Context } from '../../context.ts';
 import { problems } from '../../schemas/answers.ts';
-import { SCHEDULE_BYTES_MAX, schedulePatch, scheduleResponse, type SchedulePatch } from '../../schemas/schedule.ts';
+import {
+  SCHEDULE_BYTES_MAX,
+  schedulePatch,
+  scheduleResponse,
+  type SchedulePatch,
+} from '../../schemas/schedule.ts';
 import { answerSchedule } from './answer.ts';
 import { assertBody, assertJitter, conflict } from './check-schedule.ts';
 import { endsBefore } from './create.ts';
@@ -90,9 +95,14 @@ async function timingOf(
   patch: SchedulePatch,
 ): Promise<ScheduleTiming> {
   const { id, state, state_reason, tick_due_at, next_due_at } = present;
-  const isMoved = [patch.cron, patch.time_zone, patch.jitter_s, patch.ends_at].some((field) => field !== undefined);
+  const isMoved = [patch.cron, patch.time_zone, patch.jitter_s, patch.ends_at].some(
+    (field) => field !== undefined,
+  );
   if (state === 'paused' || !isMoved) return { state, state_reason, tick_due_at, next_due_at };
-  const timing = afterTick({ id, ...settings }, laterOf(await readNow(trx), await readLastTickDueAt(trx, id)));
+  const timing = afterTick(
+    { id, ...settings },
+    laterOf(await readNow(trx), await readLastTickDueAt(trx, id)),
+  );
   if (timing.state === 'active') return timing;
   if (state === 'active') throw endsBefore();
   return { state, state_reason, tick_due_at, next_due_at };

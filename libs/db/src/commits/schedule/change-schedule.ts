@@ -82,7 +82,13 @@ export async function commitSchedulePaused(trx: Tx, scheduleId: string, reason: 
     .execute();
   await trx
     .updateTable('schedule')
-    .set({ state: 'paused', state_reason: reason, tick_due_at: null, next_due_at: DUE_IF_WAITING, updated_at: NOW })
+    .set({
+      state: 'paused',
+      state_reason: reason,
+      tick_due_at: null,
+      next_due_at: DUE_IF_WAITING,
+      updated_at: NOW,
+    })
     .where('id', '=', scheduleId)
     .execute();
 }

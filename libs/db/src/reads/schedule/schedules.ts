@@ -65,10 +65,22 @@ export interface TickRow {
   readonly created_at: Date;
 }
 
-const TICK_COLUMNS = ['due_at', 'is_manual', 'outcome', 'reason', 'message', 'batch_id', 'created_at'] as const;
+const TICK_COLUMNS = [
+  'due_at',
+  'is_manual',
+  'outcome',
+  'reason',
+  'message',
+  'batch_id',
+  'created_at',
+] as const;
 
 /** Reads one schedule. Throws: `not_found`. Index: primary key. */
-export async function readSchedule(db: Database, projectId: string, scheduleId: string): Promise<ScheduleRow> {
+export async function readSchedule(
+  db: Database,
+  projectId: string,
+  scheduleId: string,
+): Promise<ScheduleRow> {
   const schedule = await db
     .selectFrom('schedule')
     .select(SCHEDULE_COLUMNS)
@@ -80,7 +92,11 @@ export async function readSchedule(db: Database, projectId: string, scheduleId: 
 }
 
 /** Reads a page of schedules by age. Index: `schedule_by_age`. */
-export async function listSchedules(db: Database, projectId: string, page: Page): Promise<Listed<ScheduleRow>> {
+export async function listSchedules(
+  db: Database,
+  projectId: string,
+  page: Page,
+): Promise<Listed<ScheduleRow>> {
   const keyset = await toKeyset(db, page, 'schedule', 's');
   const query = db
     .selectFrom('schedule as s')
