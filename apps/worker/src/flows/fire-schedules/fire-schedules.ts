@@ -34,6 +34,9 @@ const FAILURE_DELAY_MS = 60_000;
 /** Time after the due time of the next look, for the difference of two clocks. Unit: milliseconds. */
 const LATE_MS = 10;
 
+/** The dependencies of the flow. */
+export type FireDeps = Pick<FlowDeps, 'db' | 'bell' | 'settings' | 'hooks'>;
+
 /** The body of a schedule, made ready outside the transaction; or the reason why no batch can have it. */
 type Preparation =
   | { readonly kind: 'prepared'; readonly batch: PreparedBatch }
@@ -49,7 +52,7 @@ interface Visited {
  * at most one batch, whichever worker takes it.
  * A random one of the due schedules: a body that ends each worker cannot keep the others waiting.
  */
-export async function fireSchedules(deps: FlowDeps): Promise<FlowReport> {
+export async function fireSchedules(deps: FireDeps): Promise<FlowReport> {
   const { db } = deps;
   const due = await readDueScheduleIds(db, CANDIDATES);
   const id = due[Math.floor(Math.random() * due.length)];
@@ -87,7 +90,7 @@ function reportOf(visited: Visited | null): Omit<FlowReport, 'flow' | 'worked'> 
 }
 
 /** Looks at a schedule; null if it is no longer due or was changed. A refused batch leaves a refused tick. */
-async function fire(deps: FlowDeps, id: string): Promise<Visited | null> {
+async function fire(deps: FireDeps, id: string): Promise<Visited | null> {
   const { db } = deps;
   const seen = await findSchedule(db, id);
   if (seen === null) return null;
@@ -118,7 +121,7 @@ function isRefusal(error: unknown): error is NightshiftError {
 }
 
 async function visitDue(
-  deps: FlowDeps,
+  deps: FireDeps,
   trx: Tx,
   seen: ScheduleRow,
   preparation: Preparation | null,
@@ -127,30 +130,30 @@ async function visitDue(
   if (schedule === null || schedule.revision !== seen.revision) return null;
   const now = await readNow(trx);
   const plan = planVisit(schedule, now, await readScheduleFacts(trx, schedule));
-  // Its last batch ended since the body was due to be prepared: the next look prepares it.
-  if (plan.tick?.kind === 'start' && preparation === null) return null;
-  const visited =
-    plan.tick?.kind === 'start' && preparation !== null
-      ? await start(deps, trx, schedule, { plan, due_at: plan.tick.due_at, now, preparation })
-      : { visit: plan, batch: null };
+  const visited = await carryOut(deps, trx, schedule, { plan, now, preparation });
+  // Its last batch has ended since, and the body is not prepared: the next look does it.
+  if (visited === null) return null;
   await commitVisit(trx, schedule, visited.visit, visited.batch?.batch_id ?? null);
   await deps.hooks?.('fire.before_commit');
   return visited;
 }
 
-interface Start {
+interface Planned {
   readonly plan: ScheduleVisit;
-  readonly due_at: Date;
   readonly now: Date;
-  readonly preparation: Preparation;
+  readonly preparation: Preparation | null;
 }
 
-async function start(
-  { settings }: FlowDeps,
+/** Stores the batch of a planned start; null if it is not prepared. */
+async function carryOut(
+  { settings }: FireDeps,
   trx: Tx,
   schedule: ScheduleRow,
-  { plan, due_at, now, preparation }: Start,
-): Promise<Visited> {
+  { plan, now, preparation }: Planned,
+): Promise<Visited | null> {
+  if (plan.tick?.kind !== 'start') return { visit: plan, batch: null };
+  if (preparation === null) return null;
+  const { due_at } = plan.tick;
   const left = await readLeft(trx, schedule, due_at);
   if (left !== null && left <= 0) {
     const cap = toUsd(schedule.max_cost_nanousd_per_month);

@@ -120,7 +120,7 @@ export async function listTicks(
     .selectFrom('tick')
     .select(TICK_COLUMNS)
     .where('schedule_id', '=', scheduleId)
-    .where(({ eb, val }) => (page.before === null ? val(true) : eb('due_at', '<', page.before)))
+    .where('due_at', '<', sql<Date>`coalesce(${page.before}::timestamptz, 'infinity')`)
     .orderBy('due_at', 'desc')
     .limit(page.limit)
     .execute();
