@@ -59,6 +59,8 @@ const HOURS = Array.from({ length: 24 }, (_, hour) => hour);
 /** Faults by effect; at named points ten times as many. */
 const RATES = { kill: 0.002, pause: 0.0005, fail: 0.001 };
 const STEPS_PER_CHECK = 2_000;
+/** Far more than a schedule takes. */
+const STEPS_PER_SCHEDULE = 5_000;
 
 const RULES = [
   { cron: '*/20 * * * *', minutes: [0, 20, 40], hours: HOURS, is_fixed: false, span_ms: 5 * HOUR },
@@ -80,8 +82,11 @@ interface PlannedSchedule {
   readonly expected: readonly number[];
 }
 
+/** Read once: it takes seconds. */
+let zonesOfYear: ReturnType<typeof changingZones> | undefined;
+
 function planSchedules(zoneCount: number | undefined): readonly PlannedSchedule[] {
-  const all = changingZones();
+  const all = (zonesOfYear ??= changingZones());
   const zones = all.filter(
     (_, index) => zoneCount === undefined || index % Math.ceil(all.length / zoneCount) === 0,
   );
@@ -155,8 +160,9 @@ export async function simulateSchedules(
   });
   world.setStriker(strikerOf(random.fork('faults')));
   for (let n = 0; n < WORKERS; n++) start();
+  const stepsMax = STEPS_PER_CHECK + STEPS_PER_SCHEDULE * planned.length;
   try {
-    for (let steps = 1; await world.step(); steps++) {
+    for (let steps = 1; steps < stepsMax && (await world.step()); steps++) {
       if (steps % STEPS_PER_CHECK === 0 && (await isOver(database))) break;
     }
     for (const actor of actors) actor.alive = false;
