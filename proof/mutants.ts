@@ -4,6 +4,7 @@
  */
 import type { FlowDeps, FlowSettings } from '../apps/worker/src/flow-parts/deps.ts';
 import type { Random } from './random.ts';
+import type { ScheduleSimulationOptions } from './schedules.ts';
 import type { SimulationOptions } from './simulation.ts';
 import type { Rewrite } from './sim-pool.ts';
 import { AGREEING } from './clocks.ts';
@@ -17,6 +18,8 @@ export interface Mutant {
   readonly without: string;
   /** Creates the sabotage; `hit` is called whenever it takes effect. */
   readonly make: (hit: () => void) => NonNullable<SimulationOptions['sabotage']>;
+  /** For a guard of schedules: the sabotage of their simulation, in place of `make`. */
+  readonly schedules?: (hit: () => void) => NonNullable<ScheduleSimulationOptions['sabotage']>;
   /** Checks that may catch it. */
   readonly caughtBy: readonly string[];
   /** A world in which the mutant shows soon. */
@@ -483,4 +486,29 @@ export const MUTANTS: readonly Mutant[] = [
     caughtBy: [...PAID, 'once_tool_ran_twice', 'flow_failed', 'request_count'],
     world: { ...ZOMBIES, temper: HARSH },
   },
+  {
+    name: 'a tick apart from its batch',
+    without: 'the transaction that stores the tick, its batch and the next due time',
+    make: () => ({}),
+    schedules: (hit) => ({
+      deps: (deps) => {
+        hit();
+        return { ...deps, db: withoutTransactions(deps.db) };
+      },
+    }),
+    caughtBy: ['tick_lost', 'tick_invented', 'tick_doubled', 'I17'],
+  },
 ];
+
+/** Lets every statement of a transaction commit alone. */
+function withoutTransactions(db: FlowDeps['db']): FlowDeps['db'] {
+  return new Proxy(db, {
+    get(target, name): unknown {
+      if (name === 'transaction') {
+        return () => ({ execute: (work: (trx: unknown) => unknown) => work(target) });
+      }
+      const member: unknown = Reflect.get(target, name);
+      return typeof member === 'function' ? (member.bind(target) as unknown) : member;
+    },
+  });
+}

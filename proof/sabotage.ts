@@ -1,6 +1,7 @@
 /** Runs the mutants of the safety code and reports which check catches each. */
 import type { ProofDatabase } from './database.ts';
 import { SEEDS_MAX, type Mutant } from './mutants.ts';
+import { simulateSchedules } from './schedules.ts';
 import { simulate, type SimulationResult } from './simulation.ts';
 
 export interface MutantReport {
@@ -10,6 +11,9 @@ export interface MutantReport {
   /** Reason why it does not count as caught. */
   readonly fault: string | null;
 }
+
+/** Zones of a simulation of schedules. */
+const SCHEDULE_ZONES = 1;
 
 /** Fault of a mutant that changed nothing. */
 export const HAS_MOVED = 'it changes nothing: the code it takes out has moved';
@@ -35,6 +39,12 @@ export async function runMutant(
       others === undefined
         ? sabotage
         : { ...sabotage, rewrite: (text: string) => (rewrite ?? String)(others(text)) };
+    if (mutant.schedules !== undefined) {
+      const sabotaged = { seed, zones: SCHEDULE_ZONES, sabotage: mutant.schedules(hit) };
+      const caught = caughtIn(mutant, await simulateSchedules(database, sabotaged));
+      if (caught !== null) return { name: mutant.name, caughtBy: caught, seeds: seed, fault: null };
+      continue;
+    }
     // Some mutants show only at the end of a seed, so the simulation goes on after a violation.
     const result = await simulate(database, {
       seed,
@@ -61,6 +71,6 @@ async function controlFault(database: ProofDatabase, mutant: Mutant, seed: numbe
   return spoke === null ? null : `${spoke} speaks without it too`;
 }
 
-function caughtIn(mutant: Mutant, result: SimulationResult): string | null {
+function caughtIn(mutant: Mutant, result: Pick<SimulationResult, 'violations'>): string | null {
   return result.violations.find(({ name }) => mutant.caughtBy.includes(name))?.name ?? null;
 }

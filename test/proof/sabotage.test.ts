@@ -4,6 +4,7 @@ import { TABLE_CHECKS } from '../../proof/invariants.ts';
 import { MUTANTS } from '../../proof/mutants.ts';
 import { ORACLES } from '../../proof/oracles.ts';
 import { HAS_MOVED, runMutant } from '../../proof/sabotage.ts';
+import { SCHEDULE_CHECKS } from '../../proof/schedules.ts';
 
 // Seconds on an idle machine.
 vi.setConfig({ testTimeout: 180_000 });
@@ -32,6 +33,7 @@ const QUICK = [
   'two holders',
   'cancel, then send',
   'counted twice',
+  'a tick apart from its batch',
 ];
 
 /** Ten nights and a control, on a slow or busy machine. */
@@ -55,5 +57,5 @@ test.each(MUTANTS.filter(({ name }) => !QUICK.includes(name)))(
 );
 
 test.each(MUTANTS)('the check that catches "$name" exists', ({ caughtBy }) => {
-  expect([...TABLE_CHECKS, ...ORACLES]).toEqual(expect.arrayContaining([...caughtBy]));
+  expect([...TABLE_CHECKS, ...ORACLES, ...SCHEDULE_CHECKS]).toEqual(expect.arrayContaining([...caughtBy]));
 });

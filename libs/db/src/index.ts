@@ -23,7 +23,7 @@ export {
   commitPortion,
   lockReceivingBatch,
   readNextBatchAgents,
-  type AcceptedPortion,
+  type PortionOutcome,
   type ReceivingBatch,
 } from './commits/batch/accept-portion.ts';
 export { listSkippedAgents, type SkippedAgent } from './reads/batch/skipped-agents.ts';
@@ -98,6 +98,40 @@ export {
   type AgentRelations,
   type AgentRow,
 } from './reads/catalog/agents.ts';
+export {
+  changeSchedule,
+  commitSchedulePaused,
+  commitScheduleResumed,
+  createSchedule,
+  deleteSchedule,
+  type ScheduleSettings,
+  type ScheduleTiming,
+} from './commits/schedule/change-schedule.ts';
+export {
+  commitScheduleDelayed,
+  commitVisit,
+  writeTick,
+  type ScheduleVisit,
+  type TickDecision,
+} from './commits/schedule/commit-visit.ts';
+export { lockDueSchedule, lockSchedule } from './locks/schedule/lock-schedule.ts';
+export {
+  readScheduleFacts,
+  readScheduleSpending,
+  type ScheduleFacts,
+} from './reads/schedule/schedule-facts.ts';
+export {
+  findSchedule,
+  listSchedules,
+  listTicks,
+  readDueScheduleIds,
+  readLastTickDueAt,
+  readLastTicks,
+  readMsToNextSchedule,
+  readSchedule,
+  type ScheduleRow,
+  type TickRow,
+} from './reads/schedule/schedules.ts';
 export { listBatches, readBatch, readBatchModels, type BatchRow } from './reads/batch/batches.ts';
 export {
   listAgentBlocks,

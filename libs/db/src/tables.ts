@@ -487,6 +487,7 @@ export interface ScheduleTable {
   failures_max: number | null;
   tick_due_at: Timestamp | null;
   next_due_at: Timestamp | null;
+  resumed_at: Timestamp | null;
   revision: Generated<number>;
   created_at: Stamped;
   updated_at: Stamped;

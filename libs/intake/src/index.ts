@@ -34,3 +34,21 @@ export { sentence } from './sentence.ts';
 export { storeBatch, type StoreSettings, type StoredBatch } from './store-batch.ts';
 export { toResultFormat } from './to-result-format.ts';
 export { toCap, toMessages } from './to-runs.ts';
+export {
+  afterTick,
+  insteadOfStart,
+  planVisit,
+  TICKS_PER_VISIT,
+  withJitter,
+  type NextRun,
+} from './schedule/plan-visit.ts';
+export { readLeft } from './schedule/read-left.ts';
+export {
+  assertRule,
+  describeRule,
+  monthOf,
+  nextTick,
+  nextTicks,
+  ticksUntil,
+  type ScheduleRule,
+} from './schedule/rule.ts';

@@ -1,4 +1,4 @@
-import type { PriceTable } from '@nightshift/agent-core';
+import type { Cap, PriceTable } from '@nightshift/agent-core';
 import { newId, type NewBatch, type Tx } from '@nightshift/db';
 import { acceptBatch } from './accept-batch.ts';
 import { storeFleet } from './fleet/store-fleet.ts';
@@ -44,8 +44,9 @@ export async function storeBatch(
     metadata: options.metadata ?? null,
     apply: options.apply ?? 'auto',
     hold_if: options.hold_if ?? null,
-    cap: toCap(options),
+    cap: lowerCap(toCap(options), settings.max_cost_nanousd ?? null),
     idempotency,
+    tick: settings.tick,
   };
   if ('source' in prepared) {
     await storeFleet(trx, projectId, { batch, source: prepared.source, options }, { now, prices });
@@ -54,4 +55,10 @@ export async function storeBatch(
   const { runs, shared_path } = prepared;
   const { ready } = await acceptBatch(trx, projectId, { ...batch, runs, shared_path }, { now, prices });
   return { batch_id: batch.id, ready, is_receiving: false };
+}
+
+/** Lowers a cap in dollars; null: no further limit. */
+function lowerCap(cap: Cap, limit: number | null): Cap {
+  if (limit === null) return cap;
+  return { ...cap, cost_nanousd: Math.min(cap.cost_nanousd ?? limit, limit) };
 }

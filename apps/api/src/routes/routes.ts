@@ -35,6 +35,12 @@ import { listEmbeddingModels, listModels } from './models/list.ts';
 import { listRunMessages } from './runs/list-messages.ts';
 import { listRuns, retrieveRun, retrieveRunUsage } from './runs/read.ts';
 import { sendToolResults } from './runs/tool-results.ts';
+import { createSchedule } from './schedules/create.ts';
+import { pauseSchedule, resumeSchedule } from './schedules/pause.ts';
+import { previewRule, previewSchedule } from './schedules/preview.ts';
+import { deleteSchedule, listSchedules, listTicks, retrieveSchedule } from './schedules/read.ts';
+import { runSchedule } from './schedules/run-now.ts';
+import { updateSchedule } from './schedules/update.ts';
 import { listSteps, listStepsOfRun, retrieveStep } from './steps/read.ts';
 import { listTags } from './tags/list.ts';
 import { deleteTool, updateTool } from './tools/change.ts';
@@ -56,6 +62,8 @@ const KEYED: readonly Route[] = [
   ...[listBlockRevisions, retrieveBlockRevision, diffBlock, revertBlock],
   ...[createTool, upsertTool, retrieveTool, listTools, updateTool, deleteTool, addBaseTools],
   ...[listRuns, retrieveRun, retrieveRunUsage, sendToolResults, listRunMessages, listStepsOfRun],
+  ...[createSchedule, retrieveSchedule, listSchedules, updateSchedule, deleteSchedule, pauseSchedule],
+  ...[resumeSchedule, runSchedule, previewRule, previewSchedule, listTicks],
   ...[listSteps, retrieveStep],
   ...[listModels, listEmbeddingModels, listTags],
   ...[auditNow, metrics],

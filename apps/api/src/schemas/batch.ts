@@ -13,7 +13,7 @@ const MAX_STEPS_MAX = 1_000;
 export const CONTENT_PARTS_MAX = 10_000;
 
 /** A cap in US dollars. The minimum is the smallest stored amount. */
-const maxCostUsd = z.number().min(1e-9).max(1_000_000);
+export const maxCostUsd = z.number().min(1e-9).max(1_000_000);
 const maxOutputTokens = z.int().min(1).max(1_000_000_000_000);
 
 /** Caps of one run. */
@@ -445,6 +445,11 @@ export const batchResponse = z
     counts: batchCounts.describe('Runs by outcome. Beyond Letta.'),
     usage: usage.describe('Beyond Letta.'),
     limits: batchLimits.describe('Beyond Letta.'),
+    schedule_id: z
+      .string()
+      .nullable()
+      .describe('The schedule that submitted it; null for none, or a deleted one.'),
+    tick_due_at: z.string().nullable().describe('The tick of the schedule.'),
     metadata: z.record(z.string(), z.unknown()).nullable().describe('As given by the caller; null if none.'),
     callback_url: z.string().nullable(),
     callback_sent_at: z.string().nullable(),

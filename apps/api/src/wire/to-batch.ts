@@ -50,6 +50,8 @@ export function toBatchResponse(batch: BatchRow): BatchResponse {
       reserved_usd: toUsd(batch.reserved_nanousd),
       reserved_output_tokens: batch.reserved_output_tokens,
     },
+    schedule_id: batch.schedule_id === null ? null : toWireId('schedule', batch.schedule_id),
+    tick_due_at: batch.tick_due_at?.toISOString() ?? null,
     metadata: batch.metadata,
     callback_url: batch.callback_url,
     callback_sent_at: batch.callback_sent_at?.toISOString() ?? null,

@@ -102,6 +102,8 @@ export const HOOK_POINTS = [
   'sweep.before_commit',
   'hunt.after_list',
   'webhook.after_send',
+  'fire.before_commit',
+  'fire.after_commit',
 ] as const;
 
 export type HookPoint = (typeof HOOK_POINTS)[number];

@@ -16,7 +16,8 @@ export type DueFlow =
   | 'cancel'
   | 'webhook'
   | 'sweep'
-  | 'audit';
+  | 'audit'
+  | 'fire';
 
 /** Flows by the state of a due provider batch; null for final states. */
 const OF_PROVIDER_BATCHES = {
@@ -63,5 +64,6 @@ export async function findDueFlows({
   if (due.open_calls) flows.add('tools');
   if (due.sweep) flows.add('sweep');
   if (due.audit) flows.add('audit');
+  if (due.schedules) flows.add('fire');
   return flows;
 }

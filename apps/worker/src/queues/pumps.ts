@@ -6,6 +6,7 @@ import { composeProviderBatch } from '../flows/compose-provider-batch/compose-pr
 import type { FlowDeps, FlowReport } from '../flow-parts/deps.ts';
 import { deliverWebhooks } from '../flows/deliver-webhooks/deliver-webhooks.ts';
 import { findDueFlows, type DueFlow } from '../flows/find-due-flows.ts';
+import { fireSchedules } from '../flows/fire-schedules/fire-schedules.ts';
 import { finishBatch } from '../flows/finish-batch/finish-batch.ts';
 import { huntOrphans } from '../flows/hunt-orphans/hunt-orphans.ts';
 import { ingestResults } from '../flows/ingest-results/ingest-results.ts';
@@ -37,6 +38,7 @@ const FLOWS: Readonly<
   webhook: { flow: deliverWebhooks, lanes: 4 },
   sweep: { flow: sweep, lanes: 1 },
   audit: { flow: auditBooks, lanes: 1 },
+  fire: { flow: fireSchedules, lanes: 1 },
   hunt: { flow: huntOrphans, lanes: 1 },
 };
 

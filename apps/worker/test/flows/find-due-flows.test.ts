@@ -7,6 +7,7 @@ import { composeProviderBatch } from '../../src/flows/compose-provider-batch/com
 import { deliverWebhooks } from '../../src/flows/deliver-webhooks/deliver-webhooks.ts';
 import type { FlowDeps, FlowReport } from '../../src/flow-parts/deps.ts';
 import { findDueFlows, type DueFlow } from '../../src/flows/find-due-flows.ts';
+import { fireSchedules } from '../../src/flows/fire-schedules/fire-schedules.ts';
 import { finishBatch } from '../../src/flows/finish-batch/finish-batch.ts';
 import { ingestResults } from '../../src/flows/ingest-results/ingest-results.ts';
 import { pollProviderBatches } from '../../src/flows/poll-provider-batches/poll-provider-batches.ts';
@@ -29,6 +30,7 @@ const FLOWS: Readonly<Record<DueFlow, (deps: FlowDeps) => Promise<FlowReport>>> 
   webhook: deliverWebhooks,
   sweep,
   audit: auditBooks,
+  fire: fireSchedules,
 };
 
 let house: House;

@@ -9,7 +9,17 @@ import { hex32 } from './hex.ts';
 
 /** Prefixes of ids on the wire. A batch is a `job` there, as in Letta. */
 export type WirePrefix =
-  'agent' | 'block' | 'tool' | 'message' | 'run' | 'step' | 'job' | 'batch_item' | 'conversation' | 'user';
+  | 'agent'
+  | 'block'
+  | 'tool'
+  | 'message'
+  | 'run'
+  | 'step'
+  | 'job'
+  | 'batch_item'
+  | 'conversation'
+  | 'schedule'
+  | 'user';
 
 /** Bits of a run's uuid that must be zero: 16 for the step number, 8 for the attempt. */
 export const RUN_FREE_BITS = 24;

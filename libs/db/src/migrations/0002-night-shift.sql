@@ -123,12 +123,14 @@ create table schedule (
   failures_max integer check (failures_max >= 1),
   -- The next moment of the rule; null unless active.
   tick_due_at timestamptz,
-  -- When a worker looks at it: the tick plus its jitter.
+  -- When a worker looks at it: the tick plus its jitter, or the end of a batch.
   next_due_at timestamptz,
+  -- Failed ticks count from here.
+  resumed_at timestamptz,
   revision integer not null default 1,
   created_at timestamptz not null default app_now(),
   updated_at timestamptz not null default app_now(),
-  constraint schedule_due check ((state = 'active') = (tick_due_at is not null) and (tick_due_at is null) = (next_due_at is null)),
+  constraint schedule_due check ((state = 'active') = (tick_due_at is not null) and (tick_due_at is null or next_due_at is not null)),
   constraint schedule_says_why check (state = 'active' or state_reason is not null),
   unique (project_id, name)
 );

@@ -27,6 +27,8 @@ export interface DueWork<P extends ProviderBatchState, B extends BatchState> {
   /** A sweep may find work without a due row, or rows to delete. */
   readonly sweep: boolean;
   readonly audit: boolean;
+  /** A schedule is due, or will be within a minute: the flow then waits for the exact time. */
+  readonly schedules: boolean;
 }
 
 /**
@@ -50,7 +52,8 @@ export async function readDueWork<P extends ProviderBatchState, B extends BatchS
              or exists (select from queued_input)
              or exists (select from agent where keeps_blocks)
              or exists (select from idempotency_key where ${isOldKey(question.idempotency_key_days)}) as sweep,
-           ${isAuditDue(question.audit_interval_ms)} as audit
+           ${isAuditDue(question.audit_interval_ms)} as audit,
+           exists (select from schedule where next_due_at <= app_now() + interval '1 minute') as schedules
   `.execute(db);
   const [row] = rows;
   if (row === undefined) throw new Error('The database returned no row about due work.');

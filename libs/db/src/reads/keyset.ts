@@ -28,7 +28,7 @@ export interface Keyset {
 }
 
 /** Tables with lists sorted by (time, id). */
-type ListedTable = 'agent' | 'block' | 'tool' | 'batch' | 'run';
+type ListedTable = 'agent' | 'block' | 'tool' | 'batch' | 'run' | 'schedule';
 
 /**
  * Maximum difference between the time in an id and the row's time: the former has milliseconds of the creator's clock, the

@@ -33,13 +33,21 @@ export function listBatches(app: App, context: Context, path: string, hide: bool
         summary: 'List batches, whatever their state',
         tags: ['batches'],
         hide,
-        querystring: z.strictObject(pageQuery('job', { limit: 100, order: 'desc' })),
+        querystring: z.strictObject({
+          ...pageQuery('job', { limit: 100, order: 'desc' }),
+          schedule_id: wireId('schedule').optional().describe('Batches of this schedule alone.'),
+        }),
         response: { 200: z.array(batchResponse), ...problems },
       },
     },
     async (request, reply) => {
       const page = toPage(request.query);
-      const { rows, is_cut } = await readPage(context.db, context.projectId, page);
+      const { rows, is_cut } = await readPage(
+        context.db,
+        context.projectId,
+        page,
+        request.query.schedule_id ?? null,
+      );
       const jobs = rows.map(toBatchResponse);
       linkPages(
         request,

@@ -67,7 +67,7 @@ export async function readNextBatchAgents(
 }
 
 /** The outcome of a portion of agents. */
-export interface AcceptedPortion {
+export interface PortionOutcome {
   /** Agents of the portion. */
   readonly agents: number;
   readonly deadline: string | null;
@@ -80,7 +80,7 @@ export interface AcceptedPortion {
  * Stores the runs of a portion of agents, and why the others are skipped. The caller holds the batch
  * ({@link lockReceivingBatch}) and the places of the runs. The runs wait: none is sealed before the batch is `running`.
  */
-export async function commitPortion(trx: Tx, batch: ReceivingBatch, portion: AcceptedPortion): Promise<void> {
+export async function commitPortion(trx: Tx, batch: ReceivingBatch, portion: PortionOutcome): Promise<void> {
   const { agents, deadline, placed, skipped } = portion;
   const { plan, now } = placed;
   const { id, created_at } = batch;

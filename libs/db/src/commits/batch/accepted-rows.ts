@@ -86,12 +86,13 @@ export async function insertBatch(
   await sql`
     with accepted as (
       insert into batch (id, project_id, state, total, accepted, source, metadata, callback_url, apply, hold_if,
-        budgeted, created_at, updated_at, next_due_at)
+        budgeted, schedule_id, tick_due_at, created_at, updated_at, next_due_at)
       values (${batch.id}, ${projectId}, ${state}, ${total}, ${accepted},
         ${source === null ? null : storableJson(source)}::json,
         ${batch.metadata === null ? null : storableJson(batch.metadata)}::json, ${batch.callback_url},
         ${batch.apply ?? 'auto'}, ${batch.hold_if == null ? null : JSON.stringify(batch.hold_if)}::json,
-        ${budgeted}, ${now}, ${now}, ${state === 'receiving' ? now : null})
+        ${budgeted}, ${batch.tick?.schedule_id ?? null}, ${batch.tick?.due_at ?? null}, ${now}, ${now},
+        ${state === 'receiving' ? now : null})
       returning id, project_id)
     insert into batch_tally (batch_id, slot, project_id, queued)
     select id, ${tallySlot()}::int, project_id, ${queued}::int from accepted where ${queued}::int > 0

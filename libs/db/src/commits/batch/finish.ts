@@ -31,14 +31,18 @@ export async function lockForFinish(trx: Tx, lease: Lease): Promise<FinishFacts>
   return row;
 }
 
-/** Ends a batch, or leaves it until a commit makes it due again, and releases the lease. Throws: `fenced`. */
+/**
+ * Ends a batch, or leaves it until a commit makes it due again, and releases the lease. Its end makes its schedule due: a
+ * tick may wait for it.
+ * Throws: `fenced`. Locks: the batch, then its schedule.
+ */
 export async function commitBatchFinish(
   trx: Tx,
   lease: Lease,
   state: BatchState | null,
   lookAgainMs: number,
 ): Promise<void> {
-  const { rows } = await sql`
+  const { rows } = await sql<{ schedule_id: string | null }>`
     update batch
        set state = coalesce(${state}, state), updated_at = app_now(),
            state_reason = case when ${state}::text is null then state_reason end,
@@ -48,9 +52,16 @@ export async function commitBatchFinish(
                               when callback_url is not null then app_now() end,
            ${GIVE_LEASE_BACK}
      where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch}
-    returning 1
+    returning schedule_id
   `.execute(trx);
-  if (rows.length === 0) throw fenced(lease);
+  const [batch] = rows;
+  if (batch === undefined) throw fenced(lease);
+  if (state === null || batch.schedule_id === null) return;
+  await trx
+    .updateTable('schedule')
+    .set({ next_due_at: sql<Date>`least(next_due_at, app_now())` })
+    .where('id', '=', batch.schedule_id)
+    .execute();
 }
 
 /**

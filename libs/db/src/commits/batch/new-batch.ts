@@ -59,6 +59,8 @@ export interface NewBatch {
   readonly cap?: Cap;
   /** In request order. */
   readonly runs: readonly NewRun[];
+  /** The tick that makes the batch; its row is the caller's. Default: none. */
+  readonly tick?: { readonly schedule_id: string; readonly due_at: Date } | undefined;
   /** Stored with the batch, so that a repeated request finds it. */
   readonly idempotency: {
     readonly key: string;

@@ -83,7 +83,7 @@ export async function passConversationsOn(
 
 /** A freed conversation with its next run, or with waiting messages alone. */
 type PassedConversation = { readonly has_waiting: boolean } & (
-  (StartedRun & { readonly turn: Turn }) | { readonly conversation_id: string; readonly turn: null }
+  (WaitedRun & { readonly turn: Turn }) | { readonly conversation_id: string; readonly turn: null }
 );
 
 /** Moves waiting messages to the ends of their conversations, in order of arrival. The caller holds the conversations. */

@@ -24,6 +24,8 @@ export interface BatchRow extends Usage {
   readonly updated_at: Date;
   readonly cancel_requested_at: Date | null;
   readonly completed_at: Date | null;
+  readonly schedule_id: string | null;
+  readonly tick_due_at: Date | null;
   readonly queued: number;
   readonly completed: number;
   readonly failed: number;
@@ -70,6 +72,7 @@ function selectBatches(db: Database) {
     .select(['b.apply', 'b.callback_url'])
     .select(['b.callback_sent_at', 'b.callback_status_code', 'b.callback_error'])
     .select(['b.created_at', 'b.updated_at', 'b.cancel_requested_at', 'b.completed_at'])
+    .select(['b.schedule_id', 'b.tick_due_at'])
     .select(['g.max_cost_nanousd', 'g.max_output_tokens', 'g.reserved_nanousd', 'g.reserved_output_tokens'])
     .selectAll('t');
 }
@@ -84,11 +87,17 @@ export async function readBatch(db: Database, projectId: string, batchId: string
   return batch;
 }
 
-/** Reads a page of batches by age. Index: `batch_by_age`. */
-export async function listBatches(db: Database, projectId: string, page: Page): Promise<Listed<BatchRow>> {
+/** Reads a page of batches by age; of one schedule, or all (null). Index: `batch_by_age`, `batch_by_schedule`. */
+export async function listBatches(
+  db: Database,
+  projectId: string,
+  page: Page,
+  scheduleId: string | null = null,
+): Promise<Listed<BatchRow>> {
   const keyset = await toKeyset(db, page, 'batch', 'b');
   const query = selectBatches(db)
     .where('b.project_id', '=', projectId)
+    .where(scheduleId === null ? sql<boolean>`true` : sql<boolean>`b.schedule_id = ${scheduleId}::uuid`)
     .where(sql<boolean>`${keyset.where}`)
     .orderBy(keyset.orderBy)
     .limit(page.limit);

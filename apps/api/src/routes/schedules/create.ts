@@ -1,0 +1,55 @@
+import { nanoUsdOf, NightshiftError } from '@nightshift/agent-core';
+import { createSchedule as commitCreate, inTransaction, newId, readNow } from '@nightshift/db';
+import { afterTick, assertRule } from '@nightshift/intake';
+import { holdMore } from '../../body-budget.ts';
+import type { App, Context } from '../../context.ts';
+import { problems } from '../../schemas/answers.ts';
+import { SCHEDULE_BYTES_MAX, scheduleInput, scheduleResponse } from '../../schemas/schedule.ts';
+import { answerSchedule } from './answer.ts';
+import { assertBody, assertJitter } from './check-schedule.ts';
+
+export function createSchedule(app: App, context: Context): void {
+  app.post(
+    '/v1/schedules',
+    {
+      bodyLimit: SCHEDULE_BYTES_MAX,
+      schema: {
+        operationId: 'createSchedule',
+        summary: 'Create a schedule',
+        description:
+          'Each tick of the cron rule submits `body` as a batch, exactly once. The body is checked now as a batch would be.',
+        tags: ['schedules'],
+        body: scheduleInput,
+        response: { 200: scheduleResponse, ...problems },
+      },
+    },
+    async (request) => {
+      const { max_cost_usd_per_month, ends_at, ...rest } = request.body;
+      const settings = {
+        ...rest,
+        ends_at: ends_at === null ? null : new Date(ends_at),
+        max_cost_nanousd_per_month:
+          max_cost_usd_per_month === null ? null : nanoUsdOf(max_cost_usd_per_month),
+      };
+      const now = await readNow(context.db);
+      assertRule(settings, now);
+      assertJitter(settings, now);
+      const id = newId();
+      const timing = afterTick({ id, ...settings }, now);
+      if (timing.state === 'ended') throw endsBefore();
+      await assertBody(context, settings, (bytes) => holdMore(request, bytes));
+      await inTransaction(context.db, (trx) =>
+        commitCreate(trx, context.projectId, { id, ...settings, ...timing }),
+      );
+      return answerSchedule(context, id);
+    },
+  );
+}
+
+/** Makes the error of a schedule without a tick. */
+export function endsBefore(): NightshiftError {
+  const message = 'is before the next tick of the rule';
+  return new NightshiftError('validation_failed', `/ends_at ${message}.`, {
+    fields: [{ path: '/ends_at', message }],
+  });
+}

@@ -1,0 +1,120 @@
+import { NightshiftError, toUsd } from '@nightshift/agent-core';
+import {
+  inTransaction,
+  listTicks,
+  lockSchedule,
+  readNow,
+  readSchedule,
+  readScheduleFacts,
+  writeTick,
+  type ScheduleRow,
+  type Tx,
+} from '@nightshift/db';
+import {
+  readLeft,
+  storeBatch,
+  type BatchRequest,
+  type PreparedBatch,
+  type StoredBatch,
+} from '@nightshift/intake';
+import { holdMore } from '../../body-budget.ts';
+import type { App, Context } from '../../context.ts';
+import { problems } from '../../schemas/answers.ts';
+import { tickResponse } from '../../schemas/schedule.ts';
+import { toTickResponse } from '../../wire/to-schedule.ts';
+import { conflict, ofBody, prepareBody } from './check-schedule.ts';
+import { scheduleParams } from './read.ts';
+
+interface ManualTick {
+  readonly due_at: Date;
+  /** Null: the tick waits. */
+  readonly batch: StoredBatch | null;
+}
+
+/** Makes a tick by request, also of a paused or ended schedule. */
+export function runSchedule(app: App, context: Context): void {
+  app.post(
+    '/v1/schedules/:schedule_id/run-now',
+    {
+      schema: {
+        operationId: 'runSchedule',
+        summary: 'Submit the batch of a schedule now',
+        description:
+          'Works while the schedule is paused, too. While a batch of it is open: a conflict, or with `overlap: queue` a ' +
+          'tick that waits.',
+        tags: ['schedules'],
+        params: scheduleParams,
+        response: { 200: tickResponse, ...problems },
+      },
+    },
+    async (request) => {
+      const { schedule_id } = request.params;
+      const seen = await readSchedule(context.db, context.projectId, schedule_id);
+      const prepared = await prepareBody(seen.body, (bytes) => holdMore(request, bytes));
+      const tick = await inTransaction(context.db, (trx) => makeTick(trx, context, seen, prepared));
+      if ((tick.batch?.ready ?? 0) > 0) await context.bell.ring([{ kind: 'compose', id: '*' }]);
+      const before = new Date(tick.due_at.getTime() + 1);
+      const [stored] = await listTicks(context.db, schedule_id, { before, limit: 1 });
+      if (stored === undefined) throw conflict(schedule_id, 'was deleted meanwhile.');
+      return toTickResponse(stored);
+    },
+  );
+}
+
+async function makeTick(
+  trx: Tx,
+  context: Context,
+  seen: ScheduleRow,
+  prepared: PreparedBatch,
+): Promise<ManualTick> {
+  const schedule = await lockSchedule(trx, context.projectId, seen.id);
+  if (schedule.revision !== seen.revision) throw conflict(seen.id, 'was changed meanwhile.');
+  const now = await readNow(trx);
+  const due_at = betweenSeconds(now);
+  const tick = { due_at, is_manual: true, was_waiting: false };
+  const { has_open_batch, waiting } = await readScheduleFacts(trx, schedule);
+  if (has_open_batch || waiting !== null) {
+    if (schedule.overlap === 'skip')
+      throw conflict(seen.id, 'has an open batch. Wait for its end, or cancel it.');
+    if (waiting !== null) throw conflict(seen.id, 'has a tick that waits for the end of the open batch.');
+    const message = 'Waits for the end of the last batch.';
+    await writeTick(trx, schedule, { ...tick, kind: 'wait', reason: 'overlap', message }, null);
+    return { due_at, batch: null };
+  }
+  const batch = await store(trx, context, schedule, { prepared, now, due_at });
+  await writeTick(trx, schedule, { ...tick, kind: 'start' }, batch.batch_id);
+  return { due_at, batch };
+}
+
+/** Keeps a manual tick apart from the rule's, which are on whole minutes. */
+function betweenSeconds(now: Date): Date {
+  return now.getMilliseconds() === 0 ? new Date(now.getTime() + 1) : now;
+}
+
+async function store(
+  trx: Tx,
+  { prices }: Context,
+  schedule: ScheduleRow,
+  { prepared, now, due_at }: { readonly prepared: PreparedBatch; readonly now: Date; readonly due_at: Date },
+): Promise<StoredBatch> {
+  const left = await readLeft(trx, schedule, due_at);
+  if (left !== null && left <= 0) {
+    const cap = toUsd(schedule.max_cost_nanousd_per_month);
+    throw conflict(
+      schedule.id,
+      `has nothing left of its $${cap ?? ''} of this month: raise max_cost_usd_per_month.`,
+    );
+  }
+  try {
+    return await storeBatch(trx, schedule.project_id, prepared, {
+      now,
+      prices,
+      idempotency: null,
+      tick: { schedule_id: schedule.id, due_at },
+      max_cost_nanousd: left,
+    });
+  } catch (error) {
+    if (!(error instanceof NightshiftError)) throw error;
+    throw ofBody(error, (schedule.body as BatchRequest).max_cost_usd != null);
+  }
+}

@@ -1,0 +1,74 @@
+import { sql } from 'kysely';
+import type { Database } from '../../connect.ts';
+import type { ScheduleRow } from './schedules.ts';
+
+/** The rows that decide about a tick, read under the schedule's lock. */
+export interface ScheduleFacts {
+  /** A batch of the schedule has not ended. */
+  readonly has_open_batch: boolean;
+  /** The tick that waits for its end. */
+  readonly waiting: { readonly due_at: Date; readonly is_manual: boolean } | null;
+  /** Failed ticks in a row, at most `failures_max`; since the last resume. */
+  readonly failures: number;
+}
+
+/**
+ * Reads the facts of a schedule. A failed tick was refused, or its batch failed; skipped and missed ticks, and open and
+ * cancelled batches, do not count.
+ * Index: `batch_by_schedule`, `tick_waiting`, primary key of `tick`.
+ */
+export async function readScheduleFacts(
+  db: Database,
+  { id, failures_max, resumed_at }: Pick<ScheduleRow, 'id' | 'failures_max' | 'resumed_at'>,
+): Promise<ScheduleFacts> {
+  const { rows } = await sql<{
+    has_open_batch: boolean;
+    waiting_due_at: Date | null;
+    waiting_is_manual: boolean | null;
+    failures: number;
+  }>`
+    select exists (select from batch where schedule_id = ${id}::uuid and completed_at is null) as has_open_batch,
+           w.due_at as waiting_due_at, w.is_manual as waiting_is_manual,
+           (select count(*)::int
+              from (select t.outcome, b.state
+                      from tick t left join batch b on b.id = t.batch_id
+                     where t.schedule_id = ${id}::uuid and t.created_at > coalesce(${resumed_at}::timestamptz, '-infinity')
+                       and (t.outcome = 'refused' or b.state in ('completed', 'failed'))
+                     order by t.due_at desc limit ${failures_max ?? 0}) last
+             where last.outcome = 'refused' or last.state = 'failed') as failures
+      from (select 1) one left join tick w on w.schedule_id = ${id}::uuid and w.outcome = 'waiting'
+  `.execute(db);
+  const row = rows[0];
+  if (row === undefined) throw new Error('The database returned no row about a schedule.');
+  const { waiting_due_at, waiting_is_manual } = row;
+  return {
+    has_open_batch: row.has_open_batch,
+    waiting:
+      waiting_due_at === null ? null : { due_at: waiting_due_at, is_manual: waiting_is_manual ?? false },
+    failures: row.failures,
+  };
+}
+
+/**
+ * Reads the money that the batches of a schedule's ticks in a span of time cost, and may still cost. An open batch counts
+ * with its cap; null: an open batch has none.
+ * Index: `batch_by_schedule`, primary keys.
+ */
+export async function readScheduleSpending(
+  db: Database,
+  scheduleId: string,
+  span: { readonly from: Date; readonly to: Date },
+): Promise<{ readonly spent_nanousd: number; readonly committed_nanousd: number | null }> {
+  const { rows } = await sql<{ spent_nanousd: number; committed_nanousd: number | null }>`
+    select coalesce(sum(t.cost), 0)::bigint as spent_nanousd,
+           case when not coalesce(bool_or(b.completed_at is null and g.max_cost_nanousd is null), false)
+             then coalesce(sum(case when b.completed_at is null then greatest(g.max_cost_nanousd, t.cost) else t.cost end), 0)::bigint
+           end as committed_nanousd
+      from batch b
+      left join batch_budget g on g.batch_id = b.id
+     cross join lateral (select coalesce(sum(cost_nanousd), 0)::bigint as cost from batch_tally where batch_id = b.id) t
+     where b.schedule_id = ${scheduleId}::uuid and b.created_at >= ${span.from}::timestamptz - interval '1 minute'
+       and b.tick_due_at >= ${span.from}::timestamptz and b.tick_due_at < ${span.to}::timestamptz
+  `.execute(db);
+  return rows[0] ?? { spent_nanousd: 0, committed_nanousd: 0 };
+}
