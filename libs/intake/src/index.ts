@@ -31,7 +31,7 @@ export {
 export { REWRITE_PROMPT } from './rewrite/prompt.ts';
 export type { RewriteMessage } from './rewrite/transcript.ts';
 export { sentence } from './sentence.ts';
-export { storeBatch, type StoreSettings, type StoredBatch } from './store-batch.ts';
+export { signalsOfStored, storeBatch, type StoreSettings, type StoredBatch } from './store-batch.ts';
 export { toResultFormat } from './to-result-format.ts';
 export { toCap, toMessages } from './to-runs.ts';
 export {

@@ -1,5 +1,6 @@
 import type { Cap, PriceTable } from '@nightshift/agent-core';
 import { newId, type NewBatch, type Tx } from '@nightshift/db';
+import type { Signal } from '@nightshift/queue';
 import { acceptBatch } from './accept-batch.ts';
 import { storeFleet } from './fleet/store-fleet.ts';
 import type { PreparedBatch } from './prepare-batch.ts';
@@ -19,10 +20,16 @@ export interface StoreSettings {
 
 export interface StoredBatch {
   readonly batch_id: string;
-  /** Runs that can be sealed: ring `compose`. */
+  /** Runs that can be sealed. */
   readonly ready: number;
-  /** Runs are made of its source: ring `accept`. */
+  /** The flow `accept-batch` makes its runs. */
   readonly is_receiving: boolean;
+}
+
+/** Returns the signals for a stored batch. Ring them after the commit. */
+export function signalsOfStored({ batch_id, ready, is_receiving }: StoredBatch): readonly Signal[] {
+  if (is_receiving) return [{ kind: 'accept', id: batch_id }];
+  return ready > 0 ? [{ kind: 'compose', id: '*' }] : [];
 }
 
 /**

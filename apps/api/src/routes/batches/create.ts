@@ -11,6 +11,7 @@ import {
 import {
   BATCH_BYTES_MAX,
   prepareBatch,
+  signalsOfStored,
   storeBatch,
   type PreparedBatch,
   type StoredBatch,
@@ -51,8 +52,7 @@ export function createBatch(app: App, context: Context, path: string, hide: bool
       const made = await inTransaction(context.db, (trx) =>
         acceptOnce(trx, context, { prepared, now, arrivedAt }, idempotency),
       );
-      if (made.is_receiving) await context.bell.ring([{ kind: 'accept', id: made.batch_id }]);
-      if (made.ready > 0) await context.bell.ring([{ kind: 'compose', id: '*' }]);
+      await context.bell.ring(signalsOfStored(made));
       if (made.replayed) void reply.header('idempotent-replayed', 'true');
       return toBatchResponse(await readBatch(context.db, context.projectId, made.batch_id));
     },

@@ -16,6 +16,7 @@ import {
   type BatchRequest,
   type PreparedBatch,
   type StoredBatch,
+  signalsOfStored,
 } from '@nightshift/intake';
 import { holdMore } from '../../body-budget.ts';
 import type { App, Context } from '../../context.ts';
@@ -52,7 +53,7 @@ export function runSchedule(app: App, context: Context): void {
       const seen = await readSchedule(context.db, context.projectId, schedule_id);
       const prepared = await prepareBody(seen.body, (bytes) => holdMore(request, bytes));
       const tick = await inTransaction(context.db, (trx) => makeTick(trx, context, seen, prepared));
-      if ((tick.batch?.ready ?? 0) > 0) await context.bell.ring([{ kind: 'compose', id: '*' }]);
+      if (tick.batch != null) await context.bell.ring(signalsOfStored(tick.batch));
       const before = new Date(tick.due_at.getTime() + 1);
       const [stored] = await listTicks(context.db, schedule_id, { before, limit: 1 });
       if (stored === undefined) throw conflict(schedule_id, 'was deleted meanwhile.');

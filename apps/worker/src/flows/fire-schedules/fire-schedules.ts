@@ -23,6 +23,7 @@ import {
   type BatchRequest,
   type PreparedBatch,
   type StoredBatch,
+  signalsOfStored,
 } from '@nightshift/intake';
 import type { FlowDeps, FlowReport } from '../../flow-parts/deps.ts';
 
@@ -64,7 +65,7 @@ export async function fireSchedules(deps: FireDeps): Promise<FlowReport> {
   try {
     const visited = await fire(deps, id);
     await deps.hooks?.('fire.after_commit');
-    if ((visited?.batch?.ready ?? 0) > 0) await deps.bell.ring([{ kind: 'compose', id: '*' }]);
+    if (visited?.batch != null) await deps.bell.ring(signalsOfStored(visited.batch));
     return { flow: FLOW, worked: true, schedule_id, ...reportOf(visited) };
   } catch (error) {
     if (judgeError(error) !== 'poison') throw error;

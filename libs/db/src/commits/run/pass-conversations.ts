@@ -83,7 +83,11 @@ export async function passConversationsOn(
 
 /** A freed conversation with its next run, or with waiting messages alone. */
 type PassedConversation = { readonly has_waiting: boolean } & (
-  (WaitedRun & { readonly turn: Turn }) | { readonly conversation_id: string; readonly turn: null }
+  | (WaitedRun & { readonly turn: Turn })
+  | ({ readonly [Key in Exclude<keyof WaitedRun, 'conversation_id'>]: null } & {
+      readonly conversation_id: string;
+      readonly turn: null;
+    })
 );
 
 /** Moves waiting messages to the ends of their conversations, in order of arrival. The caller holds the conversations. */
