@@ -32,6 +32,8 @@ describe('submitting', () => {
       state: 'running',
       state_reason: null,
       apply: 'auto',
+      schedule_id: null,
+      tick_due_at: null,
       counts: {
         total: 1,
         accepted: 1,
