@@ -12,6 +12,7 @@ COPY apps/worker/package.json apps/worker/
 COPY apps/tool-host/package.json apps/tool-host/
 COPY libs/agent-core/package.json libs/agent-core/
 COPY libs/db/package.json libs/db/
+COPY libs/intake/package.json libs/intake/
 COPY libs/queue/package.json libs/queue/
 COPY libs/services/package.json libs/services/
 # Optional dependencies are embedded Postgres and speed-ups; a container is given its services. No install script runs.
@@ -27,6 +28,7 @@ WORKDIR /app
 COPY --from=dependencies /app ./
 COPY libs/agent-core/src libs/agent-core/src
 COPY libs/db/src libs/db/src
+COPY libs/intake/src libs/intake/src
 COPY libs/queue/src libs/queue/src
 COPY libs/services/src libs/services/src
 COPY apps/tool-host/src apps/tool-host/src

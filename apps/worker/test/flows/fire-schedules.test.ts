@@ -1,10 +1,20 @@
 import type {} from '../../../../test/global-setup.ts';
-import { auditInvariants, createSchedule, DEFAULT_PROJECT_ID, inTransaction, newId } from '@nightshift/db';
+import {
+  auditInvariants,
+  commitSchedulePaused,
+  createSchedule,
+  DEFAULT_PROJECT_ID,
+  inTransaction,
+  lockSchedule,
+  newId,
+  writeTick,
+} from '@nightshift/db';
 import { afterTick } from '@nightshift/intake';
-import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, inject, test, vi } from 'vitest';
 import type { FlowDeps, FlowReport } from '../../src/flow-parts/deps.ts';
 import { findDueFlows } from '../../src/flows/find-due-flows.ts';
 import { fireSchedules } from '../../src/flows/fire-schedules/fire-schedules.ts';
+import { createPumps } from '../../src/queues/pumps.ts';
 import { openHouse, type House } from './house.ts';
 
 const MINUTE = 60_000;
@@ -174,6 +184,25 @@ describe('a due tick', () => {
     expect(report.again_in_ms).toBeLessThan(20_100);
   });
 
+  test('starts at its time without a signal: a look a minute before is enough', async () => {
+    const worker = house.worker();
+    const id = await schedule(ago(1));
+    await house.rows(
+      `update schedule set next_due_at = app_now() + interval '300 milliseconds' where id = $1`,
+      [id],
+    );
+    const pumps = createPumps(worker, { report: () => undefined, failure: () => undefined });
+    pumps.look();
+    await vi.waitFor(async () => expect(await batchesOf(id)).toHaveLength(1), { timeout: 10_000 });
+    await pumps.stop();
+    const [tick] = await house.rows<{ late_ms: number }>(
+      `select (extract(epoch from t.created_at - s.created_at) * 1000)::float8 as late_ms
+         from tick t join schedule s on s.id = t.schedule_id where s.id = $1`,
+      [id],
+    );
+    expect(tick!.late_ms).toBeGreaterThanOrEqual(300);
+  });
+
   test('of a body that fails unexpectedly waits a minute, and the others go on', async () => {
     const broken = await schedule(ago(1), { body: { requests: 'none' } });
     const sound = await schedule(ago(1));
@@ -271,6 +300,46 @@ async function rewindNext(id: string): Promise<void> {
     [id],
   );
 }
+
+describe('a pause', () => {
+  test('skips the waiting tick of the rule, and a resume goes on from now', async () => {
+    const worker = house.worker();
+    const id = await schedule(ago(1), { overlap: 'queue' });
+    await fireAll(worker);
+    await rewindNext(id);
+    await fireAll(worker);
+    const { db } = house.database;
+    await inTransaction(db, async (trx) => {
+      await lockSchedule(trx, DEFAULT_PROJECT_ID, id);
+      await commitSchedulePaused(trx, id, 'by a test');
+    });
+    expect((await ticksOf(id)).at(-1)).toMatchObject({ outcome: 'skipped', reason: 'paused' });
+    await house.drive(worker);
+    await fireAll(worker);
+    expect(await stateOf(id)).toMatchObject({ state: 'paused', tick_due_at: null, next_due_at: null });
+    expect(await batchesOf(id)).toHaveLength(1);
+  });
+
+  test('lets a tick wait that a person asked for, and it starts at the end of the batch', async () => {
+    const worker = house.worker();
+    const id = await schedule(ago(1), { overlap: 'queue' });
+    await fireAll(worker);
+    const { db } = house.database;
+    await inTransaction(db, async (trx) => {
+      const held = await lockSchedule(trx, DEFAULT_PROJECT_ID, id);
+      const tick = { due_at: new Date(), is_manual: true, was_waiting: false };
+      await writeTick(trx, held, { ...tick, kind: 'wait', reason: 'overlap', message: 'Waits.' }, null);
+      await commitSchedulePaused(trx, id, 'by a test');
+    });
+    await fireAll(worker);
+    expect(await batchesOf(id)).toHaveLength(1);
+    await house.drive(worker);
+    await fireAll(worker);
+    expect(await batchesOf(id)).toHaveLength(2);
+    expect((await ticksOf(id)).map(({ outcome }) => outcome)).toEqual(['started', 'started']);
+    expect(await stateOf(id)).toMatchObject({ state: 'paused', next_due_at: null });
+  });
+});
 
 describe('the budget of a month', () => {
   test('caps a batch by what is left, and skips a tick when nothing is', async () => {

@@ -128,7 +128,7 @@ async function visitDue(
   preparation: Preparation | null,
 ): Promise<Visited | null> {
   const schedule = await lockDueSchedule(trx, seen.id);
-  if (schedule === null || schedule.revision !== seen.revision) return null;
+  if (schedule?.revision !== seen.revision) return null;
   const now = await readNow(trx);
   const plan = planVisit(schedule, now, await readScheduleFacts(trx, schedule));
   const visited = await carryOut(deps, trx, schedule, { plan, now, preparation });

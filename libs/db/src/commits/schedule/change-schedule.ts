@@ -1,5 +1,5 @@
 import { NightshiftError } from '@nightshift/agent-core';
-import { sql } from 'kysely';
+import { sql, type RawBuilder } from 'kysely';
 import type { Tx } from '../../connect.ts';
 import { NOW } from '../../fragments.ts';
 import { isBrokenConstraint } from '../../judge-error.ts';
@@ -25,6 +25,13 @@ export type ScheduleSettings = Pick<
 /** The state of a schedule and its next moment. */
 export type ScheduleTiming = Pick<ScheduleRow, 'state' | 'state_reason' | 'tick_due_at' | 'next_due_at'>;
 
+/** A waiting tick makes its schedule due: the end of its batch may have been noted before. */
+function dueIfWaiting(otherwise: Date | null): RawBuilder<Date | null> {
+  return sql<Date | null>`
+    case when exists (select from tick where schedule_id = schedule.id and outcome = 'waiting') then app_now()
+         else ${otherwise}::timestamptz end`;
+}
+
 /** Stores a schedule. Throws: `conflict` for a taken name. */
 export async function createSchedule(
   trx: Tx,
@@ -48,10 +55,12 @@ export async function changeSchedule(
   scheduleId: string,
   schedule: ScheduleSettings & ScheduleTiming,
 ): Promise<void> {
+  const { next_due_at, ...columns } = schedule;
   try {
     await trx
       .updateTable('schedule')
-      .set({ ...schedule, body: storableJson(schedule.body), updated_at: NOW })
+      .set({ ...columns, body: storableJson(schedule.body), updated_at: NOW })
+      .set({ next_due_at: dueIfWaiting(next_due_at) })
       .set((eb) => ({ revision: eb('revision', '+', 1) }))
       .where('id', '=', scheduleId)
       .execute();
@@ -64,10 +73,6 @@ function takenName(name: string): NightshiftError {
   const fields = [{ path: '/name', message: 'is the name of another schedule' }];
   return new NightshiftError('conflict', `There is a schedule '${name}' already.`, { fields });
 }
-
-/** A waiting tick makes its schedule due: the end of its batch may have been noted before. */
-const DUE_IF_WAITING = sql<Date | null>`
-  case when exists (select from tick where schedule_id = schedule.id and outcome = 'waiting') then app_now() end`;
 
 /**
  * Pauses a schedule, which the caller holds. A tick of its rule that waits is skipped; one that a person asked for still runs.
@@ -86,7 +91,7 @@ export async function commitSchedulePaused(trx: Tx, scheduleId: string, reason: 
       state: 'paused',
       state_reason: reason,
       tick_due_at: null,
-      next_due_at: DUE_IF_WAITING,
+      next_due_at: dueIfWaiting(null),
       updated_at: NOW,
     })
     .where('id', '=', scheduleId)
@@ -103,7 +108,7 @@ export async function commitScheduleResumed(
   await trx
     .updateTable('schedule')
     .set({ state, state_reason, tick_due_at, resumed_at: NOW, updated_at: NOW })
-    .set({ next_due_at: sql<Date | null>`coalesce(${DUE_IF_WAITING}, ${next_due_at}::timestamptz)` })
+    .set({ next_due_at: dueIfWaiting(next_due_at) })
     .where('id', '=', scheduleId)
     .execute();
 }
