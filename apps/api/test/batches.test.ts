@@ -62,8 +62,6 @@ describe('submitting', () => {
         reserved_usd: null,
         reserved_output_tokens: null,
       },
-      schedule_id: null,
-      tick_due_at: null,
       metadata: null,
       callback_url: 'https://example.com/hook',
       callback_sent_at: null,

@@ -121,6 +121,14 @@ describe('bad input names its field', () => {
     ['no body', { body: undefined }, '/body'],
     ['a body of no batch', { body: {} }, '/body/requests'],
     ['an empty list of requests', { body: { requests: [] } }, '/body/requests'],
+    ['a fleet without a match', { body: { agents: { tags: ['none'] }, input: 'x' } }, '/body/agents'],
+    ['an unknown variable', { body: { agents: {}, input: '{{ x }}' } }, '/body/input'],
+    ['an unknown label', { body: { kind: 'memory_rewrite', agents: {}, blocks: ['zz'] } }, '/body/blocks/0'],
+    [
+      "a cursor in the agents' conversations",
+      { body: { agents: {}, input: 'x', cursor: 'c', conversation: 'agent' } },
+      '/body/conversation',
+    ],
     ['an unknown agent', () => ({ body: bodyOf(`agent-${UNKNOWN_UUID}`) }), '/body/requests/0/agent_id'],
     ['an id that is none', { body: bodyOf('agent-1') }, '/body/requests/0/agent_id'],
     [

@@ -45,7 +45,7 @@ async function createFleet(count: number, of: (index: number) => Partial<Submitt
 
 async function submit(body: Partial<BatchRequest> & object): Promise<string> {
   const prepared = await prepareBatch(
-    { agents: { tags: ['fleet'] }, input: 'Hi {{ agent.name }}.', ...body } as BatchRequest,
+    { agents: { tags: ['fleet'] }, input: 'Hi {{ agent.name }}.', ...body },
     () => undefined,
   );
   const now = await readNow(db);

@@ -10,7 +10,7 @@ import {
   rejectHeldChanges,
   type Database,
 } from '@nightshift/db';
-import { prepareBatch, storeBatch, type BatchRequest } from '@nightshift/intake';
+import { prepareBatch, storeBatch } from '@nightshift/intake';
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
 import type { FlowDeps } from '../../src/flow-parts/deps.ts';
 import { acceptBatch } from '../../src/flows/accept-batch/accept-batch.ts';
@@ -66,7 +66,7 @@ async function say(agentId: string, text: string): Promise<void> {
 }
 
 async function submit(body: object): Promise<string> {
-  const prepared = await prepareBatch(body as BatchRequest, () => undefined);
+  const prepared = await prepareBatch(body, () => undefined);
   const settings = { now: await readNow(db), prices: worker.settings.prices, idempotency: null };
   const { batch_id } = await inTransaction(db, (trx) =>
     storeBatch(trx, DEFAULT_PROJECT_ID, prepared, settings),
