@@ -782,8 +782,6 @@ alter table agent_tool add constraint agent_tool_project_id_fkey FOREIGN KEY (pr
 alter table agent_tool add constraint agent_tool_tool_id_fkey FOREIGN KEY (tool_id) REFERENCES tool(id) ON DELETE CASCADE;
 alter table audit_report add constraint audit_report_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table batch add constraint batch_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
-alter table batch_agent add constraint batch_agent_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES batch(id) ON DELETE CASCADE;
-alter table batch_agent add constraint batch_agent_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table batch_budget add constraint batch_budget_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES batch(id) ON DELETE CASCADE;
 alter table batch_budget add constraint batch_budget_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table batch_tally add constraint batch_tally_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES batch(id) ON DELETE CASCADE;

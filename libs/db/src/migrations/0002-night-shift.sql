@@ -22,12 +22,12 @@ alter table batch
   add constraint batch_tick check ((schedule_id is null) = (tick_due_at is null));
 create index batch_by_schedule on batch (schedule_id, created_at, id) where schedule_id is not null;
 
--- The agents of a fleet, as selected when the batch was stored.
+-- The agents of a fleet, as selected when the batch was stored. Without foreign keys, like runs: the auditor checks them.
 create table batch_agent (
-  batch_id uuid not null references batch on delete cascade,
+  batch_id uuid not null,
   ordinal integer not null check (ordinal >= 0),
   agent_id uuid not null,
-  project_id uuid not null references project,
+  project_id uuid not null,
   -- Why the agent has no run; null: it has one, or its portion is not accepted yet.
   skip_reason text,
   primary key (batch_id, ordinal)

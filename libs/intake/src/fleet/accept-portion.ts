@@ -88,6 +88,8 @@ async function acceptAgents(
  */
 async function lockFleetAgents(trx: Tx, source: BatchSource, agentIds: readonly string[]): Promise<void> {
   const createsBlocks = source.kind === 'memory_rewrite' && source.create_blocks === true;
-  await (createsBlocks ? lockAgents(trx, agentIds) : shareLockAgents(trx, agentIds));
-  if (cursorOf(source) !== null) await lockConversationsOfAgents(trx, agentIds);
+  if (createsBlocks) await lockAgents(trx, agentIds);
+  if (cursorOf(source) === null) return;
+  if (!createsBlocks) await shareLockAgents(trx, agentIds);
+  await lockConversationsOfAgents(trx, agentIds);
 }

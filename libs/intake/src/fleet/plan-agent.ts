@@ -34,9 +34,12 @@ export type SkipReason =
   | 'in_review'
   | 'failing';
 
+/** A fleet's run without its agent and its input. */
+export type FleetRun = Omit<NewRun, 'agent_id' | 'messages'>;
+
 /** Plans the run of an agent with its filled input. It may run for ever, so callers need a timeout. */
 export function planAgent(
-  source: FleetRequest,
+  shared: FleetRun,
   input: FleetInput,
   agent: FleetAgent,
   reading: CursorReading | null,
@@ -51,7 +54,7 @@ export function planAgent(
     if (!isError(error, 'validation_failed')) throw error;
   }
   if (text.trim() === '') return { skip: 'unusable_input' };
-  const run = { ...runOf(source, agent.id), messages: toMessages({ input: text }) };
+  const run = { ...shared, agent_id: agent.id, messages: toMessages({ input: text }) };
   return { runs: [{ run, span: reading === null ? null : spanOf(reading) }], create: [] };
 }
 
@@ -59,14 +62,15 @@ function spanOf({ position, to_seq, top_seq }: CursorReading): Span {
   return { from_seq: position, to_seq, top_seq };
 }
 
-function runOf(source: FleetRequest, agentId: string): NewRun {
-  const { max_steps, client_tools, response_format, conversation } = source;
+/** Returns the part of a fleet's runs that all agents share, so that their definitions are serialized once. */
+export function sharedRun(source: FleetRequest): FleetRun {
+  const { max_steps, client_tools, response_format, conversation, model } = source;
   const run = toNewRun({
-    agent_id: agentId,
+    agent_id: '',
     ...{ max_steps, client_tools, response_format },
     conversation: conversation ?? 'isolated',
   });
-  return { ...run, cap: runCapOf(source), ...(source.model == null ? {} : { model: source.model }) };
+  return { ...run, cap: runCapOf(source), ...(model == null ? {} : { model }) };
 }
 
 /** The caps of each run of a fleet. */

@@ -19,7 +19,7 @@ import type { BatchSource } from '../prepare-batch.ts';
 import { planRewrite, REWRITE_CURSOR_DEFAULT } from '../rewrite/plan-rewrite.ts';
 import { runWithTimeout } from '../run-with-timeout.ts';
 import { parseFleetInput } from './fleet-input.ts';
-import { planAgent, type AgentPlan, type SkipReason, type Span } from './plan-agent.ts';
+import { planAgent, sharedRun, type AgentPlan, type SkipReason, type Span } from './plan-agent.ts';
 
 /** Timeout of filling in the inputs of a portion. Unit: ms. */
 const PORTION_MS_MAX = 2_000;
@@ -153,7 +153,7 @@ function plannerOf({ tick_due_at, accepted_at }: FleetScope, source: BatchSource
   if (source.kind === 'memory_rewrite') {
     const times = { tick_due_at: tick_due_at?.toISOString() ?? null, now: accepted_at.toISOString() };
     return {
-      facts: { labels: null, last_run: { cursor: cursorOf(source) } },
+      facts: { system: true, labels: null, last_run: { cursor: cursorOf(source) } },
       planOf: (agent, reading) => {
         const { blocks, last_run } = agent;
         const messages = reading?.messages.map((message) => ({ ...message, at: message.at.toISOString() }));
@@ -166,9 +166,13 @@ function plannerOf({ tick_due_at, accepted_at }: FleetScope, source: BatchSource
     };
   }
   const input = parseFleetInput(source.input, source.cursor != null);
+  const shared = sharedRun(source);
   return {
-    facts: { labels: input.labels, last_run: input.shows_last_run ? { cursor: null } : null },
-    planOf: (agent, reading) => planAgent(source, input, agent, reading, tick_due_at),
+    facts: {
+      ...{ system: false, labels: input.labels },
+      last_run: input.shows_last_run ? { cursor: null } : null,
+    },
+    planOf: (agent, reading) => planAgent(shared, input, agent, reading, tick_due_at),
   };
 }
 

@@ -29,6 +29,7 @@ export interface FleetAgent {
   readonly description: string | null;
   readonly tags: readonly string[];
   readonly metadata: Readonly<Record<string, unknown>> | null;
+  /** Empty unless asked for. */
   readonly system: string;
   readonly model: string;
   readonly context_window_limit: number;
@@ -39,6 +40,7 @@ export interface FleetAgent {
 
 /** The parts of the facts that a fleet shows; reading the others is left out. */
 export interface FleetFacts {
+  readonly system: boolean;
   /** Labels of blocks; null: all. */
   readonly labels: readonly string[] | null;
   /** The latest run, or the latest under a cursor that ended well; null: none is read. */
@@ -53,20 +55,26 @@ export async function readFleetAgents(
   facts: FleetFacts,
 ): Promise<ReadonlyMap<string, FleetAgent>> {
   const { rows } = await sql<FleetAgent>`
-    select a.id, a.name, a.description, a.tags, a.metadata, a.system, a.model, a.context_window_limit, a.conversation_id,
-           (select coalesce(json_agg(json_build_object('id', b.id, 'label', b.label, 'description', v.description,
-                     'value', v.value, 'read_only', v.read_only, 'char_limit', v.char_limit) order by k.position), '[]')
-              from agent_block k
-              join block b on b.id = k.block_id
-              join block_revision v on v.block_id = b.id and v.revision = b.head_revision
-             where k.agent_id = a.id
-               and (${facts.labels === null} or k.label = any(${facts.labels ?? []}::text[]))) as blocks,
+    select a.id, a.name, a.description, a.tags, a.metadata, ${facts.system ? sql`a.system` : sql`''`} as system, a.model, a.context_window_limit, a.conversation_id,
+           ${blocksOf(facts.labels)} as blocks,
            ${lastRun(facts.last_run)} as last_run
       from agent a
      where a.id = any((select ${uuidArray(agentIds)}::uuid[])::uuid[])
        and coalesce(a.project_id = ${projectId}::uuid and a.deleted_at is null, false)
   `.execute(db);
   return new Map(rows.map((row) => [row.id, row]));
+}
+
+/** Selects the blocks of the agent `a` as JSON: those with the labels, or all. */
+function blocksOf(labels: FleetFacts['labels']): RawBuilder<unknown> {
+  if (labels?.length === 0) return sql`'[]'::json`;
+  return sql`(
+    select coalesce(json_agg(json_build_object('id', b.id, 'label', b.label, 'description', v.description,
+             'value', v.value, 'read_only', v.read_only, 'char_limit', v.char_limit) order by k.position), '[]')
+      from agent_block k
+      join block b on b.id = k.block_id
+      join block_revision v on v.block_id = b.id and v.revision = b.head_revision
+     where k.agent_id = a.id and (${labels === null} or k.label = any(${labels ?? []}::text[])))`;
 }
 
 /** Selects the latest ended run of the agent `a` as JSON. */
