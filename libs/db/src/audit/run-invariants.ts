@@ -13,6 +13,28 @@ export const RUN_INVARIANTS: readonly Invariant[] = [
       having b.accepted <> count(r.id) or (b.completed_at is not null and count(r.id) filter (where r.ended_at is null) > 0)`,
   },
   {
+    id: 'I1b',
+    name: 'each agent of an accepted fleet has a run or a reason, and the counts of skipped agents are right',
+    sql: sql`
+      select b.id as batch_id, b.agents_taken, c.agents, c.skipped, c.lost, counted.skipped as counted
+        from batch b
+       cross join lateral (
+         select count(*)::int as agents, count(a.skip_reason)::int as skipped,
+                count(*) filter (where a.ordinal < b.agents_taken and (a.skip_reason is null) <> exists (
+                  select from run r where r.batch_id = b.id and r.agent_id = a.agent_id))::int as lost
+           from batch_agent a where a.batch_id = b.id) c
+       cross join lateral (
+         select coalesce(sum(e.value::int), 0)::int as skipped from json_each_text(b.skipped) e) counted
+       where b.source is not null
+         and (c.lost > 0 or c.skipped <> counted.skipped
+              or (b.agents_taken <> c.agents and b.state not in ('receiving', 'cancelling', 'cancelled')))
+      union all
+      select a.batch_id, null, null, null, null, null
+        from batch_agent a
+       where not exists (select from batch b where b.id = a.batch_id and b.project_id = a.project_id and b.source is not null)
+          or not exists (select from agent g where g.id = a.agent_id and g.project_id = a.project_id)`,
+  },
+  {
     id: 'I13',
     name: 'nothing happens to a run or batch after its end',
     sql: sql`

@@ -131,6 +131,15 @@ async function live(on: Database): Promise<void> {
   );
   await sql`insert into result_line (provider_batch_id, line_number, project_id, reason, byte_length, excerpt)
     values (${last.id}::uuid, 1, ${DEFAULT_PROJECT_ID}::uuid, 'foreign', 2, '{}')`.execute(on);
+  await sql`
+    insert into batch_agent (batch_id, ordinal, agent_id, project_id)
+    select batch_id, row_number() over (order by agent_id) - 1, agent_id, project_id
+      from (select distinct batch_id, agent_id, project_id from run where batch_id = ${fleet.id}::uuid) r`.execute(
+    on,
+  );
+  await sql`
+    update batch b set source = '{}', agents_taken = (select count(*) from batch_agent a where a.batch_id = b.id)
+     where id = ${fleet.id}::uuid`.execute(on);
   const schedule = newId();
   await sql`insert into schedule (id, project_id, name, cron, time_zone, body, state, tick_due_at, next_due_at)
     values (${schedule}::uuid, ${DEFAULT_PROJECT_ID}::uuid, 'nightly', '0 2 * * *', 'UTC', '{}', 'active', '2026-11-21T02:00:00Z',
@@ -244,6 +253,22 @@ const putAside = (reason: string, usage: string, state: string): string => `
     from step s join provider_batch p on p.id = s.provider_batch_id where s.state = '${state}'`;
 
 const BREAKS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>> = {
+  I1b: {
+    'an agent of a fleet has neither run nor reason': [
+      `insert into batch_agent (batch_id, ordinal, agent_id, project_id)
+       select batch_id, ordinal + 1000, gen_random_uuid(), project_id from batch_agent limit 1`,
+    ],
+    'an agent with a run has a reason': [
+      `update batch_agent set skip_reason = 'nothing_new' where ordinal = 0`,
+      `update batch set skipped = '{"nothing_new": 1}' where source is not null`,
+    ],
+    'a count of skipped agents is wrong': [
+      `update batch set skipped = '{"nothing_new": 1}' where source is not null`,
+    ],
+    'a fleet leaves agents out': [
+      `update batch set agents_taken = agents_taken - 1 where source is not null`,
+    ],
+  },
   I1: {
     'a run is missing': [`delete from run where ${aRunIn('queued')}`],
     'a total is wrong': [
