@@ -9,9 +9,9 @@ function sectionOf(heading: string): string {
 }
 
 test('every signal is listed among the wake-ups, and no other', () => {
-  const rung = globSync('apps/{api/src/routes,worker/src/flows}/**/*.ts', { cwd: root }).flatMap((path) =>
-    [...read(path).matchAll(/\{ kind: '(\w+)', id\b/g)].map(([, kind]) => kind),
-  );
+  const rung = globSync('{apps/{api/src/routes,worker/src/flows},libs/intake/src}/**/*.ts', {
+    cwd: root,
+  }).flatMap((path) => [...read(path).matchAll(/\{ kind: '(\w+)', id\b/g)].map(([, kind]) => kind));
   const rows = [...sectionOf('Who wakes whom').matchAll(/^\| [^|]+ \| `(\w+)` \| [^|]+ \|$/gm)];
   expect(rung).toContain('webhook');
   expect(new Set(rows.map(([, kind]) => kind))).toEqual(new Set(rung));

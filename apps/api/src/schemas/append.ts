@@ -1,6 +1,6 @@
 import { listOf } from '@nightshift/agent-core';
 import { z } from 'zod';
-import { CONTENT_PARTS_MAX, messageInput, someText, textPart } from './batch.ts';
+import { CONTENT_PARTS_MAX, messageInput, someText, textPart } from './run-options.ts';
 import { wireId } from './ids.ts';
 import { moment } from './moment.ts';
 

@@ -1,5 +1,6 @@
 import { z } from 'zod';
-import { batchInput, maxCostUsd } from './batch.ts';
+import { batchInput } from './batch.ts';
+import { maxCostUsd } from './run-options.ts';
 import { moment } from './moment.ts';
 import { trimmedName } from './text.ts';
 import { usd } from './usage.ts';

@@ -1,0 +1,123 @@
+import { listOf } from '@nightshift/agent-core';
+import { MAX_STEPS_DEFAULT } from '@nightshift/intake';
+import { z } from 'zod';
+import { ignored } from './ignored.ts';
+import { moment } from './moment.ts';
+import { sharedResponseFormat } from './response-format.ts';
+import { storedName } from './text.ts';
+
+const MAX_STEPS_MAX = 1_000;
+export const CONTENT_PARTS_MAX = 10_000;
+
+/** A cap in US dollars. The minimum is the smallest stored amount. */
+export const maxCostUsd = z.number().min(1e-9).max(1_000_000);
+export const maxOutputTokens = z.int().min(1).max(1_000_000_000_000);
+
+/** Caps of one run. */
+export const runCaps = {
+  max_cost_usd: maxCostUsd
+    .nullish()
+    .describe(
+      'Most US dollars that the run may cost. Each step first reserves its worst case; without room the run ends as ' +
+        '`budget_exceeded`. Beyond Letta.',
+    ),
+  max_output_tokens: maxOutputTokens
+    .nullish()
+    .describe('Most tokens of all answers of the run together; enforced like max_cost_usd. Beyond Letta.'),
+};
+
+/** Text with a visible character. */
+export const someText = z.string().regex(/[^\s\p{Cc}]/u, 'must not be empty');
+
+export const textPart = z
+  .strictObject({ type: z.literal('text'), text: someText, signature: ignored })
+  .meta({ id: 'TextPartCreate' });
+const imagePart = z
+  .strictObject({
+    type: z.literal('image'),
+    source: z.discriminatedUnion('type', [
+      z.strictObject({
+        type: z.literal('base64'),
+        media_type: z.string().min(1),
+        data: z.string().min(1),
+        detail: ignored,
+      }),
+      z.strictObject({
+        type: z.literal('url'),
+        url: z.url({ protocol: /^https?$/, error: 'must be an http(s) URL' }),
+      }),
+    ]),
+  })
+  .meta({ id: 'ImagePartCreate' });
+const contentPart = z.discriminatedUnion('type', [textPart, imagePart]);
+export const content = z.union([
+  someText,
+  listOf(contentPart, CONTENT_PARTS_MAX).min(1, 'must not be empty'),
+]);
+
+/** An input message. Fields unknown to Letta are refused. */
+export const messageInput = z
+  .strictObject({
+    type: z
+      .literal('message', 'must be message: send approvals to POST /v1/runs/<run_id>/tool-results')
+      .nullish(),
+    role: z
+      .enum(['user', 'assistant', 'system'])
+      .describe('The model sees a system message as a system alert in a user message.'),
+    content,
+    name: z.string().max(200).nullish(),
+    otid: z.string().max(200).nullish().describe("The caller's own id of the message; stored."),
+    batch_item_id: ignored,
+    group_id: ignored,
+    sender_id: ignored,
+  })
+  .meta({ id: 'MessageCreate' });
+
+/** A tool that the caller executes, in the form of Letta's clients. */
+const clientTool = z
+  .strictObject({
+    name: z.string().regex(/^[a-zA-Z0-9_-]{1,64}$/, 'may hold up to 64 letters, digits, _ and - only'),
+    description: z.string().nullish(),
+    parameters: z
+      .record(z.string(), z.unknown())
+      .nullish()
+      .describe(
+        'JSON Schema of an object; default: any object. A batch may have 1,000 different schemas with 2,000,000 ' +
+          'characters in total, including its response formats.',
+      ),
+  })
+  .meta({ id: 'ClientTool' });
+
+/** Fields of Letta's requests that a batch ignores. */
+export const legacyFields = {
+  include_return_message_types: listOf(z.string(), 100).nullish(),
+  use_assistant_message: z.boolean().nullish(),
+  assistant_message_tool_name: z.string().nullish(),
+  assistant_message_tool_kwarg: z.string().nullish(),
+  enable_thinking: z.union([z.string(), z.boolean()]).nullish(),
+};
+
+export const maxSteps = z
+  .int()
+  .min(1)
+  .max(MAX_STEPS_MAX)
+  .nullish()
+  .describe(`Most model requests of the run; default ${MAX_STEPS_DEFAULT}.`);
+export const customId = storedName(255);
+export const conversation = z.enum(['agent', 'isolated']).nullish();
+export const clientTools = listOf(clientTool, 100)
+  .nullish()
+  .describe(
+    'Tools that the caller executes: a run that calls such a tool waits in requires_action for the result.',
+  );
+export const resultFormat = sharedResponseFormat
+  .nullish()
+  .describe(
+    "Format of the run's `result`: the JSON of its last answer, or of its call of the tool `finish` if the agent has it. " +
+      "Overrides the agent's response_format, which is the default. Beyond Letta.",
+  );
+export const deadline = moment.nullish();
+export const runDeadline = deadline.describe(
+  'After this time the run sends no further step and fails with `deadline`. Steps at the provider are awaited. A past ' +
+    'deadline is refused. Beyond Letta.',
+);
