@@ -89,6 +89,7 @@ describe('a fleet', () => {
     ['requests beside it', { requests: [] }, '/requests'],
     ['fields of a rewrite', { blocks: ['a'] }, '/blocks'],
     ['a rewrite without blocks', { kind: 'memory_rewrite', input: null }, '/blocks'],
+    ['a rewrite that names a label twice', { kind: 'memory_rewrite', blocks: ['a', 'a'] }, '/blocks'],
     ['a rewrite with an input', { kind: 'memory_rewrite', blocks: ['a'] }, '/input'],
     [
       'a rewrite of a label that no block has',

@@ -8,7 +8,7 @@ import { z } from 'zod';
 import { answered, ignored } from './ignored.ts';
 import { storedName, trimmedName } from './text.ts';
 
-const label = trimmedName(100);
+export const label = trimmedName(100);
 const charLimit = z.int().min(1).max(2_000_000_000);
 const metadata = z.record(z.string(), z.unknown());
 const tags = listOf(storedName(255), 100);

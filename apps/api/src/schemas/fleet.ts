@@ -1,5 +1,6 @@
 import { listOf } from '@nightshift/agent-core';
 import { z } from 'zod';
+import { label } from './block.ts';
 import { cursorName } from './cursor.ts';
 import { wireId } from './ids.ts';
 import {
@@ -11,7 +12,6 @@ import {
   resultFormat,
   someText,
 } from './run-options.ts';
-import { storedName } from './text.ts';
 
 const agentSelection = z
   .strictObject({
@@ -68,8 +68,9 @@ export const fleetFields = {
   max_cost_usd_per_run: maxCostUsd.nullish().describe('Like max_cost_usd of a request.'),
   max_output_tokens_per_run: maxOutputTokens.nullish().describe('Like max_output_tokens of a request.'),
   allow_empty: z.boolean().nullish().describe('Accepts a selection without agents. Default: false.'),
-  blocks: listOf(storedName(50), 50)
+  blocks: listOf(label, 50)
     .min(1, 'must not be empty')
+    .refine((labels) => new Set(labels).size === labels.length, 'must not name a label twice')
     .nullish()
     .describe('Labels of the blocks that a rewrite may write; the others are shown.'),
   instruction: someText.nullish().describe("The caller's wishes for a rewrite."),

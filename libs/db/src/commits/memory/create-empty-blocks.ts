@@ -1,10 +1,8 @@
+import { BLOCK_CHAR_LIMIT_DEFAULT } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import { newId, type Tx } from '../../connect.ts';
 import { unnestRows } from '../unnest-rows.ts';
 import { createBlocks } from './create-blocks.ts';
-
-/** Maximum code points of a block that a memory rewrite creates. */
-const CHAR_LIMIT = 20_000;
 
 /**
  * Creates empty blocks and attaches each to its agent, behind its other blocks. The agents lack blocks of these labels.
@@ -23,7 +21,7 @@ export async function createEmptyBlocks(
       label,
       value: '',
       description: null,
-      char_limit: CHAR_LIMIT,
+      char_limit: BLOCK_CHAR_LIMIT_DEFAULT,
       read_only: false,
     },
     ...{ metadata: {}, tags: [], is_template: false, hidden: false },
