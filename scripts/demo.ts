@@ -196,7 +196,7 @@ async function runDemo(stack: Stack, samples: readonly Sample[]): Promise<boolea
   }
   say('\nChecks');
   const holds = showChecks(checks);
-  showTotals(stack, agents, nights, after);
+  showTotals(agents, nights, after);
   showNext(stack, schedule);
   return holds;
 }
@@ -294,7 +294,6 @@ function showDiff(agents: readonly DemoAgent[], changes: readonly HeldChange[]):
 }
 
 function showTotals(
-  stack: Stack,
   agents: readonly DemoAgent[],
   batches: readonly FinishedBatch[],
   memories: ReadonlyMap<string, Record<MemoryLabel, string>>,

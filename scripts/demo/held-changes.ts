@@ -27,7 +27,9 @@ export function renderDiff(
 ): string {
   const paint = (code: number, text: string): string =>
     options.colour ? `\u001b[${code}m${text}\u001b[0m` : text;
-  const lines = diff.split('\n').filter((line) => /^[-+ ](?!-- |\+\+ )/.test(line));
+  const lines = withoutEndMark(diff)
+    .split('\n')
+    .filter((line) => /^[-+ ](?!-- |\+\+ )/.test(line));
   const shown = lines.slice(0, options.linesMax).map((line) => {
     const text = `    ${line.length > 114 ? `${line.slice(0, 113)}…` : line}`;
     if (line.startsWith('+')) return paint(32, text);
@@ -35,4 +37,9 @@ export function renderDiff(
   });
   if (lines.length > shown.length) shown.push(`    … ${lines.length - shown.length} more lines`);
   return shown.join('\n');
+}
+
+/** Joins the two forms of a last line that differ in its line break alone. */
+function withoutEndMark(diff: string): string {
+  return diff.replace(/^-(.*)\n\\ No newline at end of file\n\+\1$/m, ' $1');
 }

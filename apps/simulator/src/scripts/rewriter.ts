@@ -20,8 +20,8 @@ interface NewMessage {
 
 const TASK = /^<task>\nBlocks to rewrite: (.+)\. Every other block is context only\.$/m;
 const LINE_CHARS_MAX = 400;
-/** A Markdown heading, or a short line that is neither a list item nor a sentence. */
-const HEADING = /^(?:#{1,6}\s|(?![-*+]\s|\d+[.)]\s)\S.{0,60}[^.,]$)/;
+/** A Markdown heading, or a line outside of lists that ends with a colon or is at most three words. */
+const HEADING = /^(?:#{1,6}\s|(?![-*+]\s|\d+[.)]\s)(?:\S.*:\**|[\p{L}*]+(?: [\p{L}*]+){0,2})$)/u;
 
 /** Returns the labels that a memory rewrite asks for; null for any other text. */
 export function labelsToRewrite(text: string): readonly string[] | null {
