@@ -1,10 +1,12 @@
 import { expect, test } from 'vitest';
-import { compileMemory } from '../../../libs/agent-core/src/memory/compile.ts';
 import { callsOf, converse, params, textIn } from './support/converse.ts';
 
-const block = (label: string, value: string, description = '', char_limit = 1_000) => ({
-  ...{ block_id: label, revision: 1, label, description, value, char_limit, read_only: false },
-});
+/** A memory block as a request shows it. */
+const block = (label: string, value: string, description = '', limit = 1_000): string => {
+  const lines = value === '' ? '' : value.split('\n').map((line, index) => `${index + 1}→ ${line}\n`).join('');
+  const metadata = `<metadata>\n- chars_current=${value.length}\n- chars_limit=${limit}\n</metadata>`;
+  return `<${label}>\n<description>\n${description}\n</description>\n${metadata}\n<value>\n${lines}</value>\n</${label}>\n`;
+};
 
 /** Converses about a rewrite of `summary` and `wishes`. Returns the calls and the last text. */
 function rewrite(
@@ -19,7 +21,7 @@ function rewrite(
     '<task>\nBlocks to rewrite: summary, wishes. Every other block is context only.\n</task>',
     `<new_messages>\n${messages.join('\n')}\n</new_messages>`,
   ].join('\n\n');
-  const memory = compileMemory(blocks, { agent_type: 'letta_v1_agent', model_provider: 'anthropic' });
+  const memory = `<memory_blocks>\n${blocks.join('\n')}\n</memory_blocks>`;
   const system = [
     { type: 'text', text: 'Rewrite.' },
     { type: 'text', text: memory },
