@@ -71,7 +71,8 @@ function inputOf(sample: Sample, memory: Memory, notes: Sample['notes']): string
     { kind: 'memory_rewrite', agents: {}, blocks: memoryLabels },
   );
   if ('skip' in plan) throw new Error(`${sample.custom_id} is skipped: ${plan.skip}.`);
-  return String(plan.runs[0]?.messages[0]?.content[0]?.['text']);
+  const text = plan.runs[0]?.messages[0]?.content[0]?.['text'];
+  return typeof text === 'string' ? text : '';
 }
 
 function nameOf({ name }: ContentBlock): string {

@@ -3,7 +3,13 @@ import { callsOf, converse, params, textIn } from './support/converse.ts';
 
 /** A memory block as a request shows it. */
 const block = (label: string, value: string, description = '', limit = 1_000): string => {
-  const lines = value === '' ? '' : value.split('\n').map((line, index) => `${index + 1}→ ${line}\n`).join('');
+  const lines =
+    value === ''
+      ? ''
+      : value
+          .split('\n')
+          .map((line, index) => `${index + 1}→ ${line}\n`)
+          .join('');
   const metadata = `<metadata>\n- chars_current=${value.length}\n- chars_limit=${limit}\n</metadata>`;
   return `<${label}>\n<description>\n${description}\n</description>\n${metadata}\n<value>\n${lines}</value>\n</${label}>\n`;
 };
