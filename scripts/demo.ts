@@ -3,16 +3,16 @@ import { join } from 'node:path';
 import type pg from 'pg';
 import { isError } from '../libs/agent-core/src/index.ts';
 import { endWith, given, orEnd, readCommandLine } from './command-line.ts';
-import { createAgents, readMemories, type DemoAgent } from './demo/agents.ts';
+import { appendReleases, createAgents, readMemories, type DemoAgent } from './demo/agents.ts';
 import { checkBooks, countApplied, countLeftRuns, showChecks, type Check } from './demo/checks.ts';
 import { createClient, keyForShell, type Client } from './demo/client.ts';
 import { describeCrash, killWorker, waitsFor, type Aftermath } from './demo/crash.ts';
-import { renderDiff } from './demo/memory-diff.ts';
+import { acceptAll, renderDiff, type HeldChange } from './demo/held-changes.ts';
 import type { BatchProgress, ProgressBar } from './demo/progress.ts';
 import { untilEnded } from './demo/until-ended.ts';
 import { checkMemories } from './samples/check.ts';
-import { buildPrompt } from './samples/prompt.ts';
-import { readExpected, readSamples, sampleFiles, type MemoryLabel, type Sample } from './samples/sample.ts';
+import { memoryLabels, readExpected, readSamples, type MemoryLabel, type Sample } from './samples/sample.ts';
+import { rewriteInstruction } from './samples/transcript.ts';
 import {
   dataDirectory,
   emptyDataDirectory,
@@ -24,8 +24,8 @@ import { apiSettings, providerWithKey, workerSettings } from './stack/settings.t
 import { workOnStack } from './stack/signals.ts';
 import { startStack, type Stack } from './stack/stack.ts';
 
-// A few hundred agents rewrite their memories from real release notes, through provider batches and two worker
-// processes, one of which is killed on the way. Ends with checks against facts parsed from the same notes.
+// A few hundred agents are told of real releases and rewrite their memories on a schedule, under review, with two worker
+// processes, one of which is killed on the way. Ends with checks against facts parsed from the release notes.
 const { flags } = readCommandLine({
   name: 'demo',
   what: 'A few hundred agents rewrite their memories; a worker is killed on the way; the result is checked.',
@@ -46,6 +46,10 @@ const say = (text = ''): void => void process.stdout.write(`${text}\n`);
 
 /** Real money is spent on a few agents only, unless more are asked for by number. */
 const REAL_AGENTS_DEFAULT = 10;
+/** Cap of each night. */
+const MAX_COST_USD = 25;
+/** Steps of a rewrite: its calls, and the end. */
+const STEPS_PER_RUN = 2;
 /** Workers look more often than by default, because the simulated provider answers within a second or two. */
 const DEMO_WORKER_ENV = {
   LEASE_MS: '3000',
@@ -85,7 +89,7 @@ const start = (): Promise<Stack> =>
     dataDir,
     workers: 2,
     ...port,
-    toolsDir: sampleFiles.tools,
+    toolsDir: '',
     simulatorLatency: 'uniform:200-900',
     ...(real
       ? {
@@ -123,49 +127,68 @@ function freshHint(): string {
 
 async function runDemo(stack: Stack, samples: readonly Sample[]): Promise<boolean> {
   const client = createClient(stack.apiUrl, stack.apiKey);
-  const agents = await createAgents(client, samples, 'anthropic/claude-haiku-4-5');
+  // Agents of earlier demos have other tags.
+  const tag = `demo-${Date.now().toString(36)}`;
+  const agents = await createAgents(client, samples, { model: 'anthropic/claude-haiku-4-5', tag });
   say(
-    `${agents.length} agents, each with a few releases of one of ${new Set(samples.map((sample) => sample.package)).size} packages.\n`,
+    `${agents.length} agents, each with a few releases of one of ${new Set(samples.map((sample) => sample.package)).size} packages.`,
   );
-
-  const evening = await runBatch(client, stack, agents, 'evening', {
-    withoutLatest: true,
+  const schedule = await createSchedule(client, tag);
+  const toldBefore = await appendReleases(client, agents, ({ notes }) => notes.slice(1));
+  say(`${toldBefore} messages appended: every release but the newest.\n`);
+  const first = await runNow(client, stack, agents, {
+    schedule,
+    label: 'night 1',
     chaos: !flags['no-chaos'] && !real,
   });
-  const before = await readMemories(client, agents);
-  if (evening.aftermath !== null) {
+  if (first.aftermath !== null) {
     await stack.addWorker('worker-3');
-    say(`worker-3 started in place of ${evening.aftermath.victim}; nothing else is needed to add one.`);
+    say(`worker-3 started in place of ${first.aftermath.victim}; nothing else is needed to add one.`);
   }
-  const night = await runBatch(client, stack, agents, 'night  ', { withoutLatest: false, chaos: false });
-  const after = await readMemories(client, agents);
-
-  showDiff(agents, before, after);
-  const memories = checkMemories(
-    samples,
-    readExpected().filter((row) => after.has(row.custom_id)),
-    after,
+  const firstReview = await acceptAll(client, first.id);
+  say(
+    `Accepted the changes of ${firstReview.accepted} blocks. ${await appendReleases(client, agents, ({ notes }) => notes.slice(0, 1))} messages appended: the newest release.\n`,
   );
-  const batchIds = [evening.id, night.id].map((id) => id.slice('job-'.length));
+
+  const second = await runNow(client, stack, agents, { schedule, label: 'night 2' });
+  showDiff(agents, await client.get(`/v1/batches/${second.id}/held-changes?limit=200`));
+  const secondReview = await acceptAll(client, second.id);
+  say(`\nAccepted the changes of ${secondReview.accepted} blocks.\n`);
+
+  const third = await runNow(client, stack, agents, { schedule, label: 'night 3' });
+  const unchanged = third.batch.counts.skipped.nothing_new ?? 0;
+  const nothingNew = `nothing new: ${unchanged} agents, $${Number(third.batch.usage.cost_usd).toFixed(2)}`;
+  say(nothingNew);
+
+  const after = await readMemories(client, agents);
+  const nights = [first, second, third];
+  const batchIds = nights.map(({ id }) => id.slice('job-'.length));
+  const stale = firstReview.stale.length + secondReview.stale.length;
   const checks: Check[] = [
     ...(await checkBooks(stack, batchIds)),
+    checkFacts(samples, after),
     {
-      claim: 'the memories hold the facts of the notes',
-      holds: real || memories.missing.length === 0,
-      detail: `${memories.checked - memories.missing.length} of ${memories.checked} facts found`,
+      claim: 'every change was accepted',
+      holds: stale === 0,
+      detail: `${firstReview.accepted + secondReview.accepted} accepted, ${stale} in conflict`,
+    },
+    {
+      claim: 'the last night had nothing to do',
+      holds: unchanged === agents.length && third.batch.usage.steps === 0,
+      detail: nothingNew,
     },
   ];
   if (!real) {
-    const steps = evening.batch.usage.steps + night.batch.usage.steps;
+    const steps = nights.reduce((total, { batch }) => total + batch.usage.steps, 0);
     checks.push({
       claim: 'it was enough to mean something',
       holds: agents.length < 300 || steps >= 900,
       detail: `${agents.length} agents, ${steps} steps`,
     });
   }
-  if (evening.aftermath !== null) {
+  if (first.aftermath !== null) {
     const { text, check } = await describeCrash(
-      evening.aftermath,
+      first.aftermath,
       (await countApplied(stack.pool, batchIds)).twice,
     );
     say(`\n${text}`);
@@ -173,8 +196,45 @@ async function runDemo(stack: Stack, samples: readonly Sample[]): Promise<boolea
   }
   say('\nChecks');
   const holds = showChecks(checks);
-  showTotals(stack, agents, [evening, night], after);
+  showTotals(agents, nights, after);
+  showNext(stack, schedule);
   return holds;
+}
+
+/** Makes the schedule of the nights, paused: the demo starts each of them itself. Returns its id. */
+async function createSchedule(client: Client, tag: string): Promise<string> {
+  const { id } = await client.post<{ readonly id: string }>('/v1/schedules', {
+    name: tag,
+    cron: '0 2 * * *',
+    time_zone: 'Europe/Berlin',
+    body: {
+      kind: 'memory_rewrite',
+      agents: { tags: [tag] },
+      blocks: memoryLabels,
+      instruction: rewriteInstruction,
+      apply: 'review',
+      max_cost_usd: MAX_COST_USD,
+    },
+  });
+  const { description } = await client.post<{ readonly description: string }>(
+    `/v1/schedules/${id}/pause`,
+    {},
+  );
+  say(`Schedule ${tag}: ${description}. Paused; the demo runs it now, three times.`);
+  return id;
+}
+
+function checkFacts(
+  samples: readonly Sample[],
+  memories: ReadonlyMap<string, Record<MemoryLabel, string>>,
+): Check {
+  const expected = readExpected().filter((row) => memories.has(row.custom_id));
+  const { checked, missing } = checkMemories(samples, expected, memories);
+  return {
+    claim: 'the memories hold the facts of the notes',
+    holds: real || missing.length === 0,
+    detail: `${checked - missing.length} of ${checked} facts found`,
+  };
 }
 
 interface FinishedBatch {
@@ -183,33 +243,29 @@ interface FinishedBatch {
   readonly aftermath: Aftermath | null;
 }
 
-async function runBatch(
+async function runNow(
   client: Client,
   stack: Stack,
   agents: readonly DemoAgent[],
-  label: string,
-  options: { readonly withoutLatest: boolean; readonly chaos: boolean },
+  options: { readonly schedule: string; readonly label: string; readonly chaos?: boolean },
 ): Promise<FinishedBatch> {
-  const created = await client.post<{ readonly id: string }>('/v1/messages/batches', {
-    requests: agents.map(({ id, sample }) => ({
-      agent_id: id,
-      custom_id: sample.custom_id,
-      input: buildPrompt(sample, { forSimulator: !real, withoutLatest: options.withoutLatest }),
-    })),
-  });
+  const { job_id } = await client.post<{ readonly job_id: string }>(
+    `/v1/schedules/${options.schedule}/run-now`,
+    {},
+  );
   let aftermath: Aftermath | null = null;
-  const batch = await untilEnded(client, stack, created.id, {
-    label,
-    stepsExpected: agents.length * 3,
+  const batch = await untilEnded(client, stack, job_id, {
+    label: options.label,
+    stepsExpected: agents.length * STEPS_PER_RUN,
     logs: join(dataDir, 'logs'),
     mayRest: real,
     waitsFor: (quietMs) => waitsFor(aftermath, quietMs),
     async onLook({ usage }, bar) {
-      if (options.chaos && aftermath === null && usage.steps >= agents.length)
+      if (options.chaos === true && aftermath === null && usage.steps >= agents.length / 2)
         aftermath = await crash(stack, bar);
     },
   });
-  return { id: created.id, batch, aftermath };
+  return { id: job_id, batch, aftermath };
 }
 
 async function crash(stack: Stack, bar: ProgressBar): Promise<Aftermath | null> {
@@ -223,29 +279,21 @@ async function crash(stack: Stack, bar: ProgressBar): Promise<Aftermath | null> 
   return aftermath;
 }
 
-function showDiff(
-  agents: readonly DemoAgent[],
-  before: ReadonlyMap<string, Record<MemoryLabel, string>>,
-  after: ReadonlyMap<string, Record<MemoryLabel, string>>,
-): void {
-  const changed = agents
-    .map(({ sample }) => ({
-      sample,
-      old: before.get(sample.custom_id)?.breaking_changes ?? '',
-      new: after.get(sample.custom_id)?.breaking_changes ?? '',
-    }))
-    .filter((memory) => memory.old !== memory.new && memory.old !== '')
-    .sort((a, b) => a.new.length - b.new.length);
-  const shown = changed[Math.floor(changed.length / 3)];
-  if (shown === undefined) return;
-  say(
-    `\nWhat the night changed in the memory of ${shown.sample.package} ${shown.sample.line}, block breaking_changes:`,
-  );
-  say(renderDiff(shown.old, shown.new, { colour, linesMax: 14 }));
+/** Prints the held changes of one agent: of one whose breaking_changes had text before. */
+function showDiff(agents: readonly DemoAgent[], changes: readonly HeldChange[]): void {
+  const candidates = changes
+    .filter(({ label, diff }) => label === 'breaking_changes' && /^ /m.test(diff))
+    .toSorted((a, b) => a.diff.length - b.diff.length);
+  const chosen = candidates[Math.floor(candidates.length / 3)] ?? changes[0];
+  const sample = agents.find(({ id }) => id === chosen?.agent_id)?.sample;
+  if (chosen === undefined || sample === undefined) return;
+  say(`\nHeld for review, ${sample.package} ${sample.line}:`);
+  for (const { agent_id, label, diff } of changes) {
+    if (agent_id === chosen.agent_id) say(`  ${label}\n${renderDiff(diff, { colour, linesMax: 10 })}`);
+  }
 }
 
 function showTotals(
-  stack: Stack,
   agents: readonly DemoAgent[],
   batches: readonly FinishedBatch[],
   memories: ReadonlyMap<string, Record<MemoryLabel, string>>,
@@ -270,10 +318,13 @@ function showTotals(
     `  ${sum((u) => u.input_tokens).toLocaleString('en')} tokens read, ${sum((u) => u.output_tokens).toLocaleString('en')} written, $${sum((u) => Number(u.cost_usd)).toFixed(4)}${real ? '' : ' simulated'}`,
   );
   say(`  memories: ${results}; batches: ${batches.map((batch) => batch.id).join(', ')}`);
+}
+
+function showNext({ apiUrl }: Stack, schedule: string): void {
+  const curl = `curl -H "Authorization: Bearer ${keyForShell(dataDir)}"`;
   say('\nNext');
   say('  npm start                                     # keep the service up; prints URL and key');
-  say(
-    `  curl -H "Authorization: Bearer ${keyForShell(dataDir)}" '${stack.apiUrl}/v1/messages/batches?limit=2'`,
-  );
+  say(`  ${curl} '${apiUrl}/v1/schedules/${schedule}/ticks'`);
+  say(`  ${curl} -X POST '${apiUrl}/v1/schedules/${schedule}/resume'   # from now on every night`);
   say('  npm test                                      # the whole suite on this machine');
 }

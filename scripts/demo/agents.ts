@@ -1,5 +1,5 @@
-import { buildBlocks, systemPrompt, toolNames } from '../samples/prompt.ts';
-import { memoryLabels, type MemoryLabel, type Sample } from '../samples/sample.ts';
+import { memoryLabels, type MemoryLabel, type ReleaseNote, type Sample } from '../samples/sample.ts';
+import { buildBlocks, buildTranscript, systemPrompt } from '../samples/transcript.ts';
 import { eachOf, type Client } from './client.ts';
 
 interface WireBlock {
@@ -16,14 +16,11 @@ export interface DemoAgent {
 
 const REQUESTS_AT_ONCE = 16;
 
-/**
- * Creates one agent per sample over the API: a system prompt, three memory blocks, four memory tools, a
- * module tool.
- */
+/** Creates one agent per sample over the API: a system prompt, three empty memory blocks, a tag. */
 export function createAgents(
   client: Client,
   samples: readonly Sample[],
-  model: string,
+  { model, tag }: { readonly model: string; readonly tag: string },
 ): Promise<DemoAgent[]> {
   return eachOf(samples, REQUESTS_AT_ONCE, async (sample) => {
     const agent = await client.post<{ readonly id: string }>('/v1/agents/', {
@@ -31,12 +28,26 @@ export function createAgents(
       model,
       system: systemPrompt,
       include_base_tools: false,
-      tools: toolNames,
-      tags: ['demo'],
+      tags: [tag],
       memory_blocks: buildBlocks(),
     });
     return { id: agent.id, sample };
   });
+}
+
+/** Appends messages about some releases to the agents' conversations. Returns their number. */
+export async function appendReleases(
+  client: Client,
+  agents: readonly DemoAgent[],
+  notesOf: (sample: Sample) => readonly ReleaseNote[],
+): Promise<number> {
+  const { appended } = await client.post<{ readonly appended: number }>('/v1/messages/append', {
+    items: agents.map(({ id, sample }) => ({
+      agent_id: id,
+      messages: buildTranscript(sample, notesOf(sample)),
+    })),
+  });
+  return appended;
 }
 
 /** Reads the memories of every agent, by sample and label. */

@@ -6,6 +6,8 @@ export interface BatchProgress {
   readonly state_reason: string | null;
   readonly counts: {
     readonly total: number;
+    /** Agents without a run by reason. */
+    readonly skipped: Readonly<Record<string, number>>;
     readonly completed: number;
     readonly failed: number;
     readonly cancelled: number;

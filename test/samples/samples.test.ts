@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { buildPrompt } from '../../scripts/samples/prompt.ts';
 import { readExpected, readSamples, sampleFiles } from '../../scripts/samples/sample.ts';
+import { buildTranscript } from '../../scripts/samples/transcript.ts';
 
 interface Origin {
   package: string;
@@ -41,12 +41,11 @@ describe('the shipped samples', () => {
     }
   });
 
-  test("can be stored and keep the prompt's markup intact", () => {
+  test('can be stored, and give each message an id of its own', () => {
     for (const sample of samples) {
-      const prompt = buildPrompt(sample);
-      expect(prompt.isWellFormed()).toBe(true);
-      expect(prompt).not.toContain('\0');
-      expect(prompt.match(/^<\/release>$/gm)?.length, sample.custom_id).toBe(sample.notes.length);
+      const messages = buildTranscript(sample, sample.notes);
+      expect(messages.every(({ content }) => content.isWellFormed() && !content.includes('\0'))).toBe(true);
+      expect(new Set(messages.map(({ otid }) => otid)).size, sample.custom_id).toBe(messages.length);
     }
   });
 });

@@ -121,7 +121,7 @@ test('the progress names the lease that a stalled batch waits for', () => {
   const batch = {
     state: 'running',
     state_reason: null,
-    counts: { total: 3, completed: 0, failed: 0, cancelled: 0, expired: 0 },
+    counts: { total: 3, skipped: {}, completed: 0, failed: 0, cancelled: 0, expired: 0 },
     usage: { steps: 3, tool_calls: 0, input_tokens: 0, output_tokens: 0, cost_usd: '0' },
   };
   bar.show(batch, 1, 'waits for a lease');

@@ -1,4 +1,5 @@
 import { answerIn, planIn, planLeft, toolUse, type PlannedCall } from './plan.ts';
+import { labelsToRewrite, planRewrite } from './rewriter.ts';
 import { sampleArguments } from './sample-arguments.ts';
 import type { ContentBlock, ModelScript, ScriptRequest } from './script.ts';
 import { blocksOf, clientTools, lastToolResults, taskOf } from './turns.ts';
@@ -22,6 +23,7 @@ function summary(task: Task): string {
     .filter((message) => message.role === 'user')
     .flatMap((message) => blocksOf(message).filter((block) => block.type === 'tool_result'));
   if (results.length === 0) {
+    if (labelsToRewrite(task.text) !== null) return 'Nothing changed.';
     const firstLine = task.text.split('\n').find((line) => line.trim() !== '') ?? '';
     return firstLine === '' ? 'Done.' : `Understood: ${cut(firstLine.trim(), 120)}`;
   }
@@ -36,6 +38,15 @@ function thoughtsOf({ params }: ScriptRequest): ContentBlock[] {
   return type === 'adaptive' || type === 'enabled' ? [{ type: 'thinking', thinking: '' }] : [];
 }
 
+/** Returns the plan in the task's lines; for a memory rewrite without such lines, the rewriter's. */
+function planOf({ params }: ScriptRequest, { text, turn }: Task): readonly (readonly PlannedCall[])[] {
+  const planned = planIn(text);
+  const labels = labelsToRewrite(text);
+  if (planned.length > 0 || turn > 0 || labels === null) return planned;
+  const calls = planRewrite(params, text, labels);
+  return calls.length === 0 ? [] : [calls];
+}
+
 /**
  * The default script: it carries out the plan in the user's last message. Lines that are JSON objects with a `tool` are called
  * in order, one per turn, a tool forced by the request first. Then it ends the turn with the JSON of a line's `answer`, or
@@ -47,7 +58,7 @@ export const obeyScript: ModelScript = (request) => {
   const choice = params['tool_choice'] as
     { type?: unknown; name?: unknown; disable_parallel_tool_use?: unknown } | undefined;
   const thoughts = thoughtsOf(request);
-  const planned = choice?.type === 'none' ? [] : planIn(task.text);
+  const planned = choice?.type === 'none' ? [] : planOf(request, task);
   const turns = choice?.disable_parallel_tool_use === true ? planned.flat().map((call) => [call]) : planned;
   const left = planLeft(turns, task.messages);
   const calls = choice?.type === 'tool' ? forcedTurn(left, choice.name) : left[0];
