@@ -88,6 +88,9 @@ function sceneOf({ messages }: Params): Scene {
   const played = messages.slice(Math.max(0, start)).filter(({ role }) => role === 'assistant').length;
   const input = messages[start]?.content[0]?.text;
   if (input !== undefined) return { ...parseScript(input.slice(MARK.length)), turn: played };
+  // A memory rewrite finds nothing to change.
+  if (messages[0]?.content[0]?.text?.startsWith('<task>') === true)
+    return { name: 'rewrite', turns: [], turn: played };
   const alert = JSON.parse(messages[0]?.content[0]?.text ?? '{}') as { readonly message?: string };
   const summary = SUMMARY.exec(alert.message ?? '');
   if (summary === null) throw new Error('A request without a script.');
@@ -95,7 +98,8 @@ function sceneOf({ messages }: Params): Scene {
 }
 
 function parseScript(text: string): Omit<Scene, 'turn'> {
-  return JSON.parse(text) as Omit<Scene, 'turn'>;
+  // The new messages of a night follow in further lines.
+  return JSON.parse(text.split('\n', 1)[0] ?? '') as Omit<Scene, 'turn'>;
 }
 
 /** Finds a tool that the last message demands. */

@@ -1,6 +1,7 @@
 /** Compares the tables at the end of a seed with the outside: scripts, memory, the provider's ledger. */
 import { fromCustomId, CRASHES_MAX } from '../libs/agent-core/src/index.ts';
 import type { Violation } from './invariants.ts';
+import { NIGHT_CHECKS } from './nights.ts';
 import type { Provider } from './provider.ts';
 import type { Ledger, Trouble } from './provider-ledger.ts';
 import type { SqlConnection } from './sim-pool.ts';
@@ -26,6 +27,7 @@ export const ORACLES: readonly string[] = [
   'script_followed',
   'memory_once',
   'callback_lost',
+  ...NIGHT_CHECKS,
   'flow_failed',
   'transaction_waits',
   'nothing_left_to_do',

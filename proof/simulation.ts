@@ -14,6 +14,7 @@ import {
   findStrays,
   findUnbooked,
 } from './oracles.ts';
+import { findNightFaults, lastNights, NO_NIGHTS, type Nights } from './nights.ts';
 import { createProvider } from './provider.ts';
 import { createLedger } from './provider-ledger.ts';
 import { drawTemper, type Temper } from './provider-temper.ts';
@@ -83,6 +84,8 @@ const HUNTED_WITHIN_MS = 5 * 60_000;
 const LEAP_MS = 150;
 /** Interval of the check for open work, because some flows change rows without reporting work. */
 const ASK_MS = 60_000;
+/** Nights at the end of a seed with nights. */
+const LAST_NIGHTS = 2;
 
 /** Runs one seed. Equal seeds, options and databases give equal traces. */
 export async function simulate(
@@ -121,6 +124,8 @@ export async function simulate(
   const failing = options.failingTools ?? (random.fork('failing').chance(0.5) ? 0.1 : 0);
   const tools = createToolWorld(random.fork('tools'), failing);
   const workload = (options.workload ?? drawWorkload)(random.fork('workload'));
+  /** The nights so far: those of the workload, then the last ones. */
+  const nights: Nights[] = [workload.nights ?? NO_NIGHTS];
 
   connection.setClock(clocks.databaseNow);
   connection.setRewrite(options.sabotage?.rewrite ?? null);
@@ -209,7 +214,19 @@ export async function simulate(
       if (isLeap && (at.mayBeDone || world.now() - asked > ASK_MS)) {
         at.mayBeDone = false;
         asked = world.now();
-        if (users.openBatches() === 0 && !(await hasOpenWork(connection)) && (await isOver())) return;
+        if (users.openBatches() === 0 && !(await hasOpenWork(connection)) && (await isOver())) {
+          if (
+            nights.length > LAST_NIGHTS ||
+            workload.nights === undefined ||
+            workload.nights.nights.length === 0
+          )
+            return;
+          if (at.healed === null) heal();
+          // All that is left is read by a night without faults; a second shows that nothing is read twice.
+          const last = lastNights(workload.nights, workload.agents, nights.length);
+          nights.push(last);
+          users.submitNights(last);
+        }
       }
       before = world.now();
       const late = overdue();
@@ -226,6 +243,7 @@ export async function simulate(
     const lost = world.trace.filter((line) => / ! pause | is dead$/.test(line)).length;
     report(await findStrays(connection, workload, ledger, lost));
     report(await findMemoryFaults(connection, workload.batches));
+    if (nights.length > 1) report(await findNightFaults(connection, nights));
     report(await findOrphans(connection, provider));
     report(await findLostCallbacks(connection, workers.received));
     // The auditor is slow and repeats other checks, so it runs for every third seed and every struck point.

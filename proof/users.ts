@@ -11,6 +11,7 @@ import {
 import type { Random } from './random.ts';
 import type { SignalKind } from './workers.ts';
 import { answerCalls, lookAround, raiseCaps, resumePaused, settleReview } from './caller.ts';
+import { NO_NIGHTS, storeAppend, storeNight, type Nights } from './nights.ts';
 import { storeAgents, storeBatch, type Workload } from './workload.ts';
 import { PLAIN_BATCH } from './traits.ts';
 import { createActor, currentActor, type World } from './world.ts';
@@ -19,8 +20,10 @@ const LOOK_MS_MIN = 2_000;
 const LOOK_MS_MAX = 10_000;
 
 export interface Users {
-  /** Number of batches that are not submitted yet, or whose held changes are not settled. */
+  /** Number of batches and appends that are not submitted yet, and of batches whose held changes are not settled. */
   openBatches(): number;
+  /** Appends messages and submits fleets from now on. */
+  submitNights(nights: Nights): void;
 }
 
 /** Listeners for the users' signals and for the runs of resumed batches. */
@@ -40,20 +43,51 @@ export async function startUsers(
   const actor = createActor(world, 'user', random);
   const asUser = <T>(work: () => Promise<T>): Promise<T> => currentActor.run(actor, work);
   const agentIds = await asUser(() => storeAgents(db, workload));
-  let open = workload.batches.length;
+  let open = 0;
   const reviews = new Map<string, boolean>();
+  const begin = (id: string, accepted: boolean | null): void => {
+    if (accepted === null) open -= 1;
+    else reviews.set(id, accepted);
+  };
+  const cancel = (id: string, afterMs: number | null): void => {
+    if (afterMs === null) return;
+    world.at(afterMs, 'user cancels', async () => {
+      await asUser(() => inTransaction(db, (trx) => requestBatchCancel(trx, DEFAULT_PROJECT_ID, id)));
+      ring('cancel');
+    });
+  };
+  const submitNights = ({ appends, nights }: Nights): void => {
+    for (const append of appends) {
+      open += 1;
+      world.at(append.atMs, 'user appends', async () => {
+        await asUser(() => storeAppend(db, agentIds, append));
+        if (append.repeatAfterMs === null) open -= 1;
+        else
+          world.at(append.repeatAfterMs, 'user appends again', async () => {
+            await asUser(() => storeAppend(db, agentIds, append));
+            open -= 1;
+          });
+      });
+    }
+    for (const night of nights) {
+      open += 1;
+      world.at(night.atMs, 'user submits a night', async () => {
+        const id = await asUser(() => storeNight(db, night));
+        begin(id, night.accepted);
+        ring('accept');
+        cancel(id, night.cancelAfterMs);
+      });
+    }
+  };
+  submitNights(workload.nights ?? NO_NIGHTS);
   for (const batch of workload.batches) {
+    open += 1;
     world.at(batch.atMs, 'user submits', async () => {
       const { id } = await asUser(() => storeBatch(db, agentIds, batch));
       const { accepted } = batch.traits ?? PLAIN_BATCH;
-      if (accepted === null) open -= 1;
-      else reviews.set(id, accepted);
+      begin(id, accepted);
       ring('compose');
-      if (batch.cancelAfterMs === null) return;
-      world.at(batch.cancelAfterMs, 'user cancels', async () => {
-        await asUser(() => inTransaction(db, (trx) => requestBatchCancel(trx, DEFAULT_PROJECT_ID, id)));
-        ring('cancel');
-      });
+      cancel(id, batch.cancelAfterMs);
     });
   }
   const answered: Parameters<typeof answerCalls>[2] = new Map();
@@ -74,5 +108,5 @@ export async function startUsers(
       look();
     });
   look();
-  return { openBatches: () => open };
+  return { openBatches: () => open, submitNights };
 }

@@ -11,6 +11,7 @@ import {
 import { acceptBatch } from '../libs/db/src/testing/index.ts';
 import { agentOf, emptyNotes } from '../scripts/stack/agents.ts';
 import { scriptText, type Turn } from './model.ts';
+import { drawNights, type Nights } from './nights.ts';
 import { POISON } from './provider.ts';
 import type { Random } from './random.ts';
 import {
@@ -50,6 +51,8 @@ export interface Workload {
   /** By agent; default: {@link PLAIN_AGENT}. */
   readonly agentTraits?: readonly AgentTraits[];
   readonly batches: readonly PlannedBatch[];
+  /** Default: none. */
+  readonly nights?: Nights;
 }
 
 const TOOL_NAMES = ['core_memory_append', 'look_up', 'note_idempotent', 'note_once', ARCHIVE_TOOL];
@@ -75,7 +78,7 @@ export function drawWorkload(
       withTraits(traits, drawRun(random, `b${batch}r${run}`, agents), agentTraits),
     ),
   }));
-  return { agents, agentTraits, batches };
+  return { agents, agentTraits, batches, nights: drawNights(random.fork('nights'), agents) };
 }
 
 /** Adds turns for the caller's tool and the archive. */
