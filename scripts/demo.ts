@@ -127,7 +127,7 @@ function freshHint(): string {
 
 async function runDemo(stack: Stack, samples: readonly Sample[]): Promise<boolean> {
   const client = createClient(stack.apiUrl, stack.apiKey);
-  // Agents of earlier demos have other tags.
+  // Selects the agents of this demo alone; by its form a later one knows them (refuseOthers).
   const tag = `demo-${Date.now().toString(36)}`;
   const agents = await createAgents(client, samples, { model: 'anthropic/claude-haiku-4-5', tag });
   say(

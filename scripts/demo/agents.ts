@@ -16,7 +16,7 @@ export interface DemoAgent {
 
 const REQUESTS_AT_ONCE = 16;
 
-/** Creates one agent per sample over the API: a system prompt, three empty memory blocks, a tag. */
+/** Creates one agent per sample over the API: a system prompt, three empty memory blocks, and a tag. */
 export function createAgents(
   client: Client,
   samples: readonly Sample[],

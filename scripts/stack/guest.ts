@@ -16,7 +16,7 @@ export async function refuseOthers(pool: pg.Pool): Promise<void> {
     throw new Error(`An API or workers are at work in the database of DATABASE_URL. ${advice}`);
   if (at[0]?.tables !== true) return;
   const { rows } = await pool.query<{ count: number }>(
-    `select count(*)::int as count from agent where tags <> '{demo}'`,
+    `select count(*)::int as count from agent where cardinality(tags) <> 1 or tags[1] !~ '^demo-[0-9a-z]{8}$'`,
   );
   const others = rows[0]?.count ?? 0;
   if (others === 0) return;

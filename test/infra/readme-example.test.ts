@@ -42,7 +42,7 @@ test("the README's session works as documented", async (context) => {
   expect(output).toContain("'second: assistant'");
 });
 
-test("a small demo passes and prints the README's lines", async () => {
+test("a small demo passes and prints the README's lines, and so does another on its database", async () => {
   const database = await openTestDatabase(inject('postgresUrl'));
   onTestFinished(() => database.close());
   const env = { DATA_DIR: openDirectory(), DATABASE_URL: database.url, PORT: '0' };
@@ -50,6 +50,8 @@ test("a small demo passes and prints the README's lines", async () => {
     [process.execPath, 'scripts/demo.ts', '--agents', '8', '--no-chaos'],
     env,
   );
+  const again = await run([process.execPath, 'scripts/demo.ts', '--agents', '2', '--no-chaos'], env);
+  expect(again).toMatchObject({ code: 0, output: expect.stringContaining('nothing new: 2 agents, $0.00') });
   const [picture = ''] = fencesOf('README.md', 'text');
   const shape = (line: string): string => line.replaceAll(/[\d.,]+/g, '#').replace(/:.*/, '');
   const printed = new Set(output.split('\n').map(shape));

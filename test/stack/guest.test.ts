@@ -26,7 +26,7 @@ async function content(): Promise<unknown> {
 }
 
 test('the demo refuses a database with agents of others', async () => {
-  await storeTwo('customers');
+  await storeTwo('demo-customers');
   const before = await content();
   const dir = mkdtempSync(join(tmpdir(), 'nightshift-guest-'));
   try {
@@ -52,7 +52,7 @@ test('the demo refuses a database with agents of others', async () => {
 });
 
 test("a database with the demo's agents only, or without tables, is accepted", async () => {
-  await storeTwo('demo');
+  await storeTwo('demo-mwxzmsix');
   await refuseOthers(database.pool);
   await database.pool.query('drop schema public cascade; create schema public');
   await refuseOthers(database.pool);
