@@ -126,12 +126,17 @@ export async function resumePaused(db: Database): Promise<readonly string[]> {
 }
 
 /** Accepts or rejects the held changes of an ended batch. Returns false while it runs. */
-export async function settleReview(db: Database, batchId: string, accept: boolean): Promise<boolean> {
+export async function settleReview(
+  db: Database,
+  batchId: string,
+  { accept, isNight }: { readonly accept: boolean; readonly isNight: boolean },
+): Promise<boolean> {
   const filter = { agent_ids: null, block_ids: null };
   try {
     await inTransaction(db, async (trx): Promise<void> => {
       if (accept) await acceptHeldChanges(trx, DEFAULT_PROJECT_ID, batchId, filter);
-      else await rejectHeldChanges(trx, DEFAULT_PROJECT_ID, batchId, filter);
+      // Changes in conflict stay held after an accept; a cursor waits for them.
+      if (!accept || isNight) await rejectHeldChanges(trx, DEFAULT_PROJECT_ID, batchId, filter);
     });
     return true;
   } catch (error) {

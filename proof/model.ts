@@ -93,7 +93,8 @@ function sceneOf({ messages }: Params): Scene {
     return { name: 'rewrite', turns: [], turn: played };
   const alert = JSON.parse(messages[0]?.content[0]?.text ?? '{}') as { readonly message?: string };
   const summary = SUMMARY.exec(alert.message ?? '');
-  if (summary === null) throw new Error('A request without a script.');
+  if (summary === null)
+    throw new Error(`A request without a script: ${JSON.stringify(messages).slice(0, 1500)}`);
   return { ...parseScript(summary[1] ?? ''), turn: Number(summary[2]) + played };
 }
 
@@ -113,7 +114,8 @@ function summaryOf(request: string): ModelAnswer {
   const lines = (TRANSCRIPT.exec(request)?.[1] ?? '').split('\n\n');
   const at = lines.findLastIndex((line) => line.startsWith(`user: ${MARK}`));
   const before = SUMMARY.exec(request.slice(0, request.indexOf('<transcript>')));
-  const script = lines[at]?.slice(`user: ${MARK}`.length) ?? before?.[1] ?? '{"name":"none","turns":[]}';
+  const script =
+    lines[at]?.slice(`user: ${MARK}`.length).split('\n', 1)[0] ?? before?.[1] ?? '{"name":"none","turns":[]}';
   const earlier = at === -1 ? Number(before?.[2] ?? 0) : 0;
   const turn = earlier + lines.slice(at + 1).filter((line) => line.startsWith('assistant: ')).length;
   const text = `${MARK}${script}\nturn:${turn}`;

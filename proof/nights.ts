@@ -78,7 +78,7 @@ export function lastNights({ nights }: Nights, agents: number, round: number): N
       texts: [`said at last ${round}.${agent}.`],
     })),
     nights: kinds.map((kind) => ({
-      ...{ name: `last ${round}`, kind, atMs: 0 },
+      ...{ name: `last ${round}`, kind, atMs: 10_000 },
       ...{ accepted: null, cancelAfterMs: null },
     })),
   };
@@ -129,7 +129,7 @@ export async function findNightFaults(
   const texts = planned.flatMap(({ appends }) => appends.flatMap((append) => append.texts));
   const cursors = [...new Set(planned.flatMap(({ nights }) => nights.map(({ kind }) => CURSORS[kind])))];
   const { rows } = await connection.query(
-    `select t.text, u.name, stored.count as stored, read.count as read
+    `select t.text, u.name, stored.count as stored, read.count as read, given.ends
        from unnest($1::text[]) as t(text)
       cross join unnest($2::text[]) as u(name)
       cross join lateral (
@@ -144,7 +144,13 @@ export async function findNightFaults(
          where s.name = u.name and position(t.text in i.content::text) > 0
            and (b.apply = 'auto'
                 or not exists (select from held_change h where h.batch_id = b.id and h.agent_id = r.agent_id)
-                or exists (select from held_change h where h.batch_id = b.id and h.agent_id = r.agent_id and h.state = 'accepted'))) read`,
+                or exists (select from held_change h where h.batch_id = b.id and h.agent_id = r.agent_id and h.state = 'accepted'))) read
+      cross join lateral (
+        -- For the report: the ends of all runs that were given the message.
+        select string_agg(r.state || ' ' || coalesce(r.stop_reason, '-') || ' ' || coalesce(r.error::text, ''), ', ' order by r.id) as ends
+          from cursor_span s join run r on r.id = s.run_id
+          join message i on i.conversation_id = r.conversation_id and i.run_id = r.id and i.seq = r.first_seq
+         where s.name = u.name and position(t.text in i.content::text) > 0) given`,
     [texts, cursors],
   );
   type Found = {
@@ -152,13 +158,19 @@ export async function findNightFaults(
     readonly name: string;
     readonly stored: number;
     readonly read: number;
+    readonly ends: string | null;
   };
-  return (rows as Found[]).flatMap(({ text, name, stored, read }): readonly Violation[] => [
+  return (rows as Found[]).flatMap(({ text, name, stored, read, ends }): readonly Violation[] => [
     ...(stored === 1
       ? []
       : [{ name: 'message_appended_once', detail: `'${text}' is stored ${stored} times` }]),
     ...(read === 1
       ? []
-      : [{ name: 'message_read_once', detail: `'${text}' is read ${read} times under ${name}` }]),
+      : [
+          {
+            name: 'message_read_once',
+            detail: `'${text}' is read ${read} times under ${name}; runs given it: ${ends ?? 'none'}`,
+          },
+        ]),
   ]);
 }

@@ -44,10 +44,10 @@ export async function startUsers(
   const asUser = <T>(work: () => Promise<T>): Promise<T> => currentActor.run(actor, work);
   const agentIds = await asUser(() => storeAgents(db, workload));
   let open = 0;
-  const reviews = new Map<string, boolean>();
-  const begin = (id: string, accepted: boolean | null): void => {
+  const reviews = new Map<string, { readonly accept: boolean; readonly isNight: boolean }>();
+  const begin = (id: string, accepted: boolean | null, isNight: boolean): void => {
     if (accepted === null) open -= 1;
-    else reviews.set(id, accepted);
+    else reviews.set(id, { accept: accepted, isNight });
   };
   const cancel = (id: string, afterMs: number | null): void => {
     if (afterMs === null) return;
@@ -73,7 +73,7 @@ export async function startUsers(
       open += 1;
       world.at(night.atMs, 'user submits a night', async () => {
         const id = await asUser(() => storeNight(db, night));
-        begin(id, night.accepted);
+        begin(id, night.accepted, true);
         ring('accept');
         cancel(id, night.cancelAfterMs);
       });
@@ -85,7 +85,7 @@ export async function startUsers(
     world.at(batch.atMs, 'user submits', async () => {
       const { id } = await asUser(() => storeBatch(db, agentIds, batch));
       const { accepted } = batch.traits ?? PLAIN_BATCH;
-      begin(id, accepted);
+      begin(id, accepted, false);
       ring('compose');
       cancel(id, batch.cancelAfterMs);
     });
@@ -100,8 +100,8 @@ export async function startUsers(
         resumed(await asUser(() => resumePaused(db)));
         ring('compose');
       }
-      for (const [id, accept] of reviews) {
-        if (!(await asUser(() => settleReview(db, id, accept)))) continue;
+      for (const [id, review] of reviews) {
+        if (!(await asUser(() => settleReview(db, id, review)))) continue;
         reviews.delete(id);
         open -= 1;
       }

@@ -11,7 +11,7 @@ import {
 import { acceptBatch } from '../libs/db/src/testing/index.ts';
 import { agentOf, emptyNotes } from '../scripts/stack/agents.ts';
 import { scriptText, type Turn } from './model.ts';
-import { drawNights, type Nights } from './nights.ts';
+import { drawNights, NO_NIGHTS, type Nights } from './nights.ts';
 import { POISON } from './provider.ts';
 import type { Random } from './random.ts';
 import {
@@ -78,7 +78,19 @@ export function drawWorkload(
       withTraits(traits, drawRun(random, `b${batch}r${run}`, agents), agentTraits),
     ),
   }));
-  return { agents, agentTraits, batches, nights: drawNights(random.fork('nights'), agents) };
+  const nights = drawNights(random.fork('nights'), agents);
+  return {
+    agents,
+    agentTraits,
+    batches: nights === NO_NIGHTS ? batches : batches.map(withoutPoison),
+    nights,
+  };
+}
+
+/** Leaves out answers that no request may show: nights show the answers of other runs. */
+function withoutPoison(batch: PlannedBatch): PlannedBatch {
+  const runs = batch.runs.map((run) => ({ ...run, turns: run.turns.filter(({ text }) => text !== POISON) }));
+  return { ...batch, runs };
 }
 
 /** Adds turns for the caller's tool and the archive. */
