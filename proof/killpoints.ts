@@ -4,6 +4,7 @@
  */
 import type { ProofDatabase } from './database.ts';
 import type { Turn } from './model.ts';
+import type { Nights } from './nights.ts';
 import { CALM, type Temper } from './provider-temper.ts';
 import { PLAIN_AGENT, type AgentTraits } from './traits.ts';
 import { simulate, type SimulationResult } from './simulation.ts';
@@ -18,6 +19,8 @@ export interface Scenario {
   /** Number of effects before the provider heals. */
   readonly faultyEvents: number;
   readonly cancelAfterMs: number | null;
+  /** Default: the seven runs. */
+  readonly workload?: Workload;
 }
 
 /**
@@ -32,6 +35,7 @@ export const SCENARIOS: readonly Scenario[] = [
     cancelAfterMs: null,
   },
   { name: 'cancelled amid work', temper: { ...CALM, late: 1 }, faultyEvents: 400, cancelAfterMs: 16_000 },
+  { name: 'nights', temper: CALM, faultyEvents: 1, cancelAfterMs: null, workload: nightsOfFive() },
   { name: 'batches are lost', temper: { ...CALM, forget: 0.6 }, faultyEvents: 700, cancelAfterMs: null },
 ];
 
@@ -146,7 +150,38 @@ function optionsOf(scenario: Scenario): Parameters<typeof simulate>[1] {
     temper: scenario.temper,
     faultyEvents: scenario.faultyEvents,
     failingTools: 0,
-    workload: () => workloadOf(scenario),
+    workload: () => scenario.workload ?? workloadOf(scenario),
+  };
+}
+
+/**
+ * Two fleets of five agents, accepted in three portions each, and a rewrite, under cursors. Messages arrive before the first,
+ * during its accept and between the nights.
+ */
+function nightsOfFive(): Workload {
+  const append = (atMs: number, agent: number, text: string): Nights['appends'][number] => ({
+    ...{ atMs, agent, texts: [`${text} 1.`, `${text} 2.`] },
+    repeatAfterMs: 500,
+  });
+  const night = (name: string, atMs: number, kind: 'fleet' | 'memory_rewrite'): Nights['nights'][number] => ({
+    ...{ name, atMs, kind, cancelAfterMs: null },
+    accepted: kind === 'fleet' ? null : true,
+  });
+  return {
+    agents: 5,
+    batches: [],
+    nights: {
+      appends: [
+        ...[0, 1, 2, 3, 4].map((agent) => append(0, agent, `early ${agent}`)),
+        ...[0, 2, 4].map((agent) => append(1_010 + agent, agent, `meanwhile ${agent}`)),
+        append(8_000, 1, 'between'),
+      ],
+      nights: [
+        night('first', 1_000, 'fleet'),
+        night('second', 12_000, 'fleet'),
+        night('rewrite', 12_000, 'memory_rewrite'),
+      ],
+    },
   };
 }
 

@@ -10,6 +10,7 @@ import type { Rewrite } from './sim-pool.ts';
 import { AGREEING } from './clocks.ts';
 import { CALM, type Temper } from './provider-temper.ts';
 import { LEASE_MS, SETTINGS } from './worker.ts';
+import { drawNights, NO_NIGHTS, type Nights } from './nights.ts';
 import { drawWorkload, type Workload } from './workload.ts';
 
 export interface Mutant {
@@ -116,6 +117,28 @@ function withPolicy(settings: Partial<FlowSettings>): Mutant['make'] {
   return (hit) => {
     hit();
     return { settings };
+  };
+}
+
+/** Draws a workload that has nights, with three times as many of them. */
+function drawBusyNights(random: Random): Workload {
+  const workload = drawWorkload(random);
+  const drawn: Nights[] = [];
+  for (let round = 0; drawn.length < 3; round++) {
+    const nights = drawNights(random.fork(`busy ${round}`), workload.agents);
+    if (nights !== NO_NIGHTS) drawn.push(nights);
+  }
+  const texts = (place: number, text: string): string => `${place}/${text}`;
+  return {
+    ...workload,
+    nights: {
+      appends: drawn.flatMap(({ appends }, place) =>
+        appends.map((append) => ({ ...append, texts: append.texts.map((text) => texts(place, text)) })),
+      ),
+      nights: drawn.flatMap(({ nights }, place) =>
+        nights.map((night) => ({ ...night, name: texts(place, night.name) })),
+      ),
+    },
   };
 }
 
@@ -485,6 +508,36 @@ export const MUTANTS: readonly Mutant[] = [
     }),
     caughtBy: [...PAID, 'once_tool_ran_twice', 'flow_failed', 'request_count'],
     world: { ...ZOMBIES, temper: HARSH },
+  },
+  {
+    name: 'messages that wait for ever',
+    without: 'the entry of waiting messages when their conversation becomes free',
+    make: rewriting(
+      /(delete from waiting_message where conversation_id = any\(.*?\)::uuid\[\]\))/s,
+      '$1 and false',
+    ),
+    caughtBy: ['message_appended_once', 'message_read_once', 'I14d'],
+    world: { temper: CALM, workload: drawBusyNights },
+  },
+  {
+    name: 'any end will do',
+    without: 'the good end of a run that moves its cursor',
+    make: rewriting(
+      /and exists \(select from run r where r\.id = s\.run_id and r\.stop_reason in \('end_turn', 'tool_rule'\)/,
+      'and exists (select from run r where r.id = s.run_id and r.ended_at is not null',
+    ),
+    caughtBy: ['message_read_once'],
+    world: { workload: drawBusyNights },
+  },
+  {
+    name: 'a second look',
+    without: 'the check for a run under way before messages are handed out again',
+    make: rewriting(
+      /coalesce\(bool_or\(r\.ended_at is null\), false\) as is_under_way/,
+      'false as is_under_way',
+    ),
+    caughtBy: ['message_read_once'],
+    world: { temper: CALM, workload: drawBusyNights },
   },
   {
     name: 'a tick apart from its batch',
