@@ -11,7 +11,7 @@ import { AGREEING } from './clocks.ts';
 import { CALM, type Temper } from './provider-temper.ts';
 import { LEASE_MS, SETTINGS } from './worker.ts';
 import { drawNights, NO_NIGHTS, type Nights } from './nights.ts';
-import { drawWorkload, type Workload } from './workload.ts';
+import { drawWorkload, withoutPoison, type Workload } from './workload.ts';
 
 export interface Mutant {
   readonly name: string;
@@ -131,6 +131,7 @@ function drawBusyNights(random: Random): Workload {
   const texts = (place: number, text: string): string => `${place}/${text}`;
   return {
     ...workload,
+    batches: workload.batches.map(withoutPoison),
     nights: {
       appends: drawn.flatMap(({ appends }, place) =>
         appends.map((append) => ({ ...append, texts: append.texts.map((text) => texts(place, text)) })),
@@ -528,6 +529,13 @@ export const MUTANTS: readonly Mutant[] = [
     ),
     caughtBy: ['message_read_once'],
     world: { workload: drawBusyNights },
+  },
+  {
+    name: 'nights without a trace',
+    without: 'the record of the messages that a run was given',
+    make: rewriting(/(insert into cursor_span[^]*\) as d)\s*$/, '$1 where false'),
+    caughtBy: ['message_read_once'],
+    world: { temper: CALM, workload: drawBusyNights },
   },
   {
     name: 'a second look',

@@ -137,20 +137,19 @@ export async function findNightFaults(
                + (select count(*) from waiting_message where otid = t.text)::int * 100 as count) stored
       cross join lateral (
         select count(distinct r.id)::int as count
-          from cursor_span s
-          join run r on r.id = s.run_id and r.stop_reason in ('end_turn', 'tool_rule')
-          join batch b on b.id = r.batch_id
+          from batch b
+          join run r on r.batch_id = b.id and r.stop_reason in ('end_turn', 'tool_rule')
           join message i on i.conversation_id = r.conversation_id and i.run_id = r.id and i.seq = r.first_seq
-         where s.name = u.name and position(t.text in i.content::text) > 0
+         where b.source->>'cursor' = u.name and position(t.text in i.content::text) > 0
            and (b.apply = 'auto'
                 or not exists (select from held_change h where h.batch_id = b.id and h.agent_id = r.agent_id)
                 or exists (select from held_change h where h.batch_id = b.id and h.agent_id = r.agent_id and h.state = 'accepted'))) read
       cross join lateral (
         -- For the report: the ends of all runs that were given the message.
         select string_agg(r.state || ' ' || coalesce(r.stop_reason, '-') || ' ' || coalesce(r.error::text, ''), ', ' order by r.id) as ends
-          from cursor_span s join run r on r.id = s.run_id
+          from batch b join run r on r.batch_id = b.id
           join message i on i.conversation_id = r.conversation_id and i.run_id = r.id and i.seq = r.first_seq
-         where s.name = u.name and position(t.text in i.content::text) > 0) given`,
+         where b.source->>'cursor' = u.name and position(t.text in i.content::text) > 0) given`,
     [texts, cursors],
   );
   type Found = {

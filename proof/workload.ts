@@ -88,7 +88,7 @@ export function drawWorkload(
 }
 
 /** Leaves out answers that no request may show: nights show the answers of other runs. */
-function withoutPoison(batch: PlannedBatch): PlannedBatch {
+export function withoutPoison(batch: PlannedBatch): PlannedBatch {
   const runs = batch.runs.map((run) => ({ ...run, turns: run.turns.filter(({ text }) => text !== POISON) }));
   return { ...batch, runs };
 }
