@@ -116,6 +116,7 @@ CREATE INDEX batch_by_schedule ON public.batch USING btree (schedule_id, created
 CREATE INDEX batch_due ON public.batch USING btree (next_due_at) WHERE (next_due_at IS NOT NULL);
 CREATE INDEX batch_not_due ON public.batch USING btree (id) WHERE ((next_due_at IS NULL) AND (state = ANY (ARRAY['running'::text, 'paused'::text, 'cancelling'::text])));
 CREATE INDEX batch_open ON public.batch USING btree (state) WHERE (completed_at IS NULL);
+CREATE INDEX batch_open_by_schedule ON public.batch USING btree (schedule_id) WHERE ((schedule_id IS NOT NULL) AND (completed_at IS NULL));
 
 create table batch_agent (
   batch_id uuid not null,

@@ -121,7 +121,10 @@ function takesLargeBody({ routeOptions }: FastifyRequest): boolean {
 
 /** Tells whether a body has a template to render: a single input may take seconds. */
 function hasTemplate(request: FastifyRequest, body: unknown): boolean {
-  return takesLargeBody(request) && isJsonObject(body) && body['template'] != null;
+  if (!takesLargeBody(request) || !isJsonObject(body)) return false;
+  // The body of a schedule holds the body of a batch.
+  const batch = isJsonObject(body['body']) ? body['body'] : body;
+  return batch['template'] != null || batch['input'] != null;
 }
 
 /** Encodings that change nothing, and charsets, which some clients send there by mistake. */

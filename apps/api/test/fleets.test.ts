@@ -150,6 +150,7 @@ describe('the estimate of a fleet', () => {
   });
 
   test('refuses the same mistakes', async () => {
+    expect((await estimate({ agents: { tags: ['custmer'] } })).body.errors?.[0]?.path).toBe('/agents');
     expect((await estimate({ input: '{{ nothing }}' })).body.errors?.[0]?.path).toBe('/input');
   });
 });

@@ -132,6 +132,11 @@ describe('bad input names its field', () => {
     ['an unknown agent', () => ({ body: bodyOf(`agent-${UNKNOWN_UUID}`) }), '/body/requests/0/agent_id'],
     ['an id that is none', { body: bodyOf('agent-1') }, '/body/requests/0/agent_id'],
     [
+      'a deadline to come',
+      () => ({ body: { ...bodyOf(), deadline: '2099-01-01T00:00:00Z' } }),
+      '/body/deadline',
+    ],
+    [
       'a past deadline',
       () => ({ body: { ...bodyOf(), deadline: '2020-01-01T00:00:00Z' } }),
       '/body/deadline',

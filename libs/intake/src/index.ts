@@ -13,7 +13,7 @@ export {
   type Refusal,
 } from './plan-batch.ts';
 export { acceptPortion, type PortionReport } from './fleet/accept-portion.ts';
-export { checkFleet, toSelection } from './fleet/store-fleet.ts';
+export { assertMatch, checkFleet, toSelection } from './fleet/store-fleet.ts';
 export { readFleetPlans } from './fleet/read-fleet-plans.ts';
 export { prepareBatch, type BatchSource, type PreparedBatch, type PreparedRuns } from './prepare-batch.ts';
 export { BATCH_BYTES_MAX, MAX_STEPS_DEFAULT, type BatchRequest } from './request.ts';

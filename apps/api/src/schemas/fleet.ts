@@ -56,7 +56,8 @@ export const fleetFields = {
   cursor: cursorName
     .nullish()
     .describe(
-      'Name of the cursor that says which messages of an agent are new. Default of a rewrite: memory_rewrite.',
+      'Name of the cursor that says which messages of an agent are new. Default of a rewrite: memory_rewrite; rewrites of ' +
+        'different blocks need cursors of their own.',
     ),
   model: z.string().min(1).max(200).nullish().describe("Handle of the model, in place of the agents' own."),
   max_steps: maxSteps,
@@ -89,8 +90,8 @@ export const fleetFields = {
     .strictObject({ shrinks_by: z.number().gt(0).lt(1) })
     .nullish()
     .describe(
-      'Under `apply: review`: at the end all changes are accepted, except those of agents of whom a block lost more than ' +
-        'this part of its characters.',
+      'Under `apply: review`: accepts all changes at the end, except for agents with a block that shrank by more than ' +
+        'this share of its characters, for example 0.6.',
     ),
 };
 

@@ -5,6 +5,7 @@ import {
   deleteAgent,
   inTransaction,
   listSkippedAgents,
+  newId,
   readBatch,
   readNow,
   type Database,
@@ -202,6 +203,32 @@ describe('a fleet', () => {
     expect(await listSkippedAgents(db, id, { ...all, reason: 'missing_block' })).toEqual([
       { agent_id: agents[1], reason: 'missing_block' },
     ]);
+  });
+
+  test('of a tick runs without the named agents that were deleted since, and counts them', async () => {
+    const [first = '', second = ''] = await createFleet(2);
+    const scheduleId = newId();
+    await house.rows(
+      `insert into schedule (id, project_id, name, cron, time_zone, body, state, tick_due_at, next_due_at)
+       values ($1, $2, 's', '0 2 * * *', 'UTC', '{}', 'active', now() + interval '1 day', now() + interval '1 day')`,
+      [scheduleId, DEFAULT_PROJECT_ID],
+    );
+    await inTransaction(db, (trx) => deleteAgent(trx, DEFAULT_PROJECT_ID, first));
+    const prepared = await prepareBatch({ agents: { ids: [first, second] }, input: 'Hi.' }, () => undefined);
+    const now = await readNow(db);
+    const settings = { now, prices: worker.settings.prices, idempotency: null };
+    const submitting = (tick?: { readonly schedule_id: string; readonly due_at: Date }) =>
+      inTransaction(db, (trx) =>
+        storeBatch(trx, DEFAULT_PROJECT_ID, prepared, tick === undefined ? settings : { ...settings, tick }),
+      );
+    await expect(submitting()).rejects.toMatchObject({ code: 'not_found' });
+    const { batch_id } = await submitting({ schedule_id: scheduleId, due_at: now });
+    await house.rows(
+      `insert into tick (schedule_id, due_at, project_id, outcome, batch_id) values ($1, $2, $3, 'started', $4)`,
+      [scheduleId, now, DEFAULT_PROJECT_ID, batch_id],
+    );
+    await house.drive(worker);
+    expect(await batchOf(batch_id)).toMatchObject({ completed: 1, skipped: { agent_deleted: 1 } });
   });
 
   test('an endless input is skipped, and the others run', async () => {

@@ -20,6 +20,7 @@ update batch set accepted = total;
 alter table batch
   add constraint batch_within_total check (accepted >= 0 and accepted <= total and (state = 'receiving' or accepted = total)),
   add constraint batch_tick check ((schedule_id is null) = (tick_due_at is null));
+create index batch_open_by_schedule on batch (schedule_id) where schedule_id is not null and completed_at is null;
 create index batch_by_schedule on batch (schedule_id, created_at, id) where schedule_id is not null;
 
 -- The agents of a fleet, as selected when the batch was stored. Without foreign keys, like runs: the auditor checks them.

@@ -37,7 +37,7 @@ export type SkipReason =
 /** A fleet's run without its agent and its input. */
 export type FleetRun = Omit<NewRun, 'agent_id' | 'messages'>;
 
-/** Plans the run of an agent with its filled input. It may run for ever, so callers need a timeout. */
+/** Plans the run of an agent with its filled input. The template may run for ever, so callers need a timeout. */
 export function planAgent(
   shared: FleetRun,
   input: FleetInput,

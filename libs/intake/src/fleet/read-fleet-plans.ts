@@ -112,7 +112,8 @@ async function fitNewMessages(
   const counts = await countNewMessages(db, project_id, cursor, agentIds, { bytes_max });
   let bytes = 0;
   const end = agentIds.findIndex((id, index) => {
-    bytes += counts.get(id)?.new_bytes ?? 0;
+    const count = counts.get(id);
+    bytes += count?.skip === null ? count.new_bytes : 0;
     return index > 0 && bytes > NEW_BYTES_MAX;
   });
   return end === -1 ? agentIds : agentIds.slice(0, end);

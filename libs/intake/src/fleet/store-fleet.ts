@@ -38,17 +38,31 @@ export async function storeFleet(
   { batch, source, options }: NewFleet,
   { now, prices }: { readonly now: Date; readonly prices: PriceTable },
 ): Promise<number> {
-  await checkFleet(trx, projectId, { source, options }, { now, prices });
+  // Agents deleted since the schedule was made are skipped with their reason.
+  const isTick = batch.tick !== undefined;
+  await checkFleet(trx, projectId, { source, options }, { now, prices, mayLackAgents: isTick });
   const cap = runCapOf(source);
   const agents = await receiveBatch(trx, projectId, {
     ...batch,
     source: { ...source, deadline: options.deadline ?? null },
-    selection: toSelection(source.agents),
+    selection: { ...toSelection(source.agents), with_deleted: isTick },
     has_capped_runs: cap.cost_nanousd !== null || cap.output_tokens !== null,
   });
-  if (agents > 0 || source.allow_empty === true) return agents;
-  const message = 'matches no agent; send allow_empty: true to accept a batch without runs';
-  throw refused('/agents', message);
+  assertMatch(source, agents);
+  return agents;
+}
+
+/** Refuses a selection without agents, unless the fleet allows it. */
+export function assertMatch(source: BatchSource, agents: number): void {
+  if (agents > 0 || source.allow_empty === true) return;
+  throw refused('/agents', 'matches no agent; send allow_empty: true to accept a batch without runs');
+}
+
+interface FleetChecks {
+  readonly now: Date;
+  readonly prices: PriceTable;
+  /** Whether ids of agents may be unknown. Default: false. */
+  readonly mayLackAgents?: boolean;
 }
 
 /** Checks a fleet as {@link storeFleet} does, except for its number of agents, which may be none. */
@@ -56,14 +70,14 @@ export async function checkFleet(
   db: Database,
   projectId: string,
   { source, options }: Pick<NewFleet, 'source' | 'options'>,
-  { now, prices }: { readonly now: Date; readonly prices: PriceTable },
+  { now, prices, mayLackAgents = false }: FleetChecks,
 ): Promise<void> {
   const late = refusePassedDeadlines(
     { deadline: options.deadline ?? null, runs: [], shared_path: null },
     now,
   );
   if (late !== null) throw toError(late);
-  await assertKnownAgents(db, projectId, source.agents.ids ?? []);
+  if (!mayLackAgents) await assertKnownAgents(db, projectId, source.agents.ids ?? []);
   await assertKnownLabels(db, projectId, source);
   assertModel(source.model, prices);
 }

@@ -1,6 +1,7 @@
 import { toWireId, type RunGroup } from '@nightshift/agent-core';
 import { readNow, readSelectedAgents } from '@nightshift/db';
 import {
+  assertMatch,
   checkFleet,
   readFleetPlans,
   toSelection,
@@ -40,6 +41,7 @@ export async function measureFleet(
   const now = await readNow(db);
   await checkFleet(db, projectId, { source, options }, { now, prices });
   const agents = await readSelectedAgents(db, projectId, toSelection(source.agents));
+  assertMatch(source, agents.length);
   const sample = spread(agents, AGENTS_MEASURED_MAX);
   const scope = {
     project_id: projectId,

@@ -1,4 +1,4 @@
-import { NightshiftError, toWireId } from '@nightshift/agent-core';
+import { ISSUES_MAX, NightshiftError, toWireId } from '@nightshift/agent-core';
 import { inTransaction, readNow, type ScheduleSettings } from '@nightshift/db';
 import {
   nextTicks,
@@ -44,6 +44,7 @@ export async function assertBody(
 ): Promise<void> {
   const rolledBack = new Error('The trial of a batch is rolled back.');
   try {
+    assertNoDeadline(body as BatchRequest);
     const prepared = await prepareBatch(body as BatchRequest, hold);
     const now = await readNow(db);
     await inTransaction(db, async (trx) => {
@@ -68,6 +69,24 @@ export async function prepareBody(body: unknown, hold: (bytes: number) => void):
   } catch (error) {
     throw error instanceof NightshiftError ? ofBody(error, hasOwnCap(body)) : error;
   }
+}
+
+/** Refuses deadlines, which are moments: after the first, every tick would be refused. */
+function assertNoDeadline(body: BatchRequest): void {
+  const { requests, template } = 'agents' in body ? {} : body;
+  const paths = [
+    ...(body.deadline == null ? [] : ['/deadline']),
+    ...(template?.deadline == null ? [] : ['/template/deadline']),
+    ...(requests ?? []).flatMap(({ deadline }, index) =>
+      deadline == null ? [] : [`/requests/${index}/deadline`],
+    ),
+  ];
+  const [first] = paths;
+  if (first === undefined) return;
+  const message = 'is not for a schedule: all ticks after that time would be refused';
+  throw new NightshiftError('validation_failed', `${first} ${message}.`, {
+    fields: paths.slice(0, ISSUES_MAX).map((path) => ({ path, message })),
+  });
 }
 
 function hasOwnCap(body: unknown): boolean {

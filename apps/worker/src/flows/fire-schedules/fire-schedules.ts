@@ -51,7 +51,7 @@ interface Visited {
 /**
  * Looks at one due schedule: stores the batch of its tick, the tick and the next due time in one transaction. So a tick has
  * at most one batch, whichever worker takes it.
- * A random one of the due schedules: a body that ends each worker cannot keep the others waiting.
+ * It picks a due schedule at random, so that one crashing body does not block the others.
  */
 export async function fireSchedules(deps: FireDeps): Promise<FlowReport> {
   const { db } = deps;

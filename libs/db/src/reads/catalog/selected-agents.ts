@@ -12,16 +12,19 @@ export interface SelectedAgents {
   /** Part of the name, case-insensitive. */
   readonly name_part: string | null;
   readonly limit: number | null;
+  /** Keeps deleted agents among `ids`, which the accept then skips. Default: false. */
+  readonly with_deleted?: boolean;
 }
 
 /**
- * Selects the ids of agents that are not deleted, by age, each with its `ordinal` from 0.
+ * Selects the ids of agents, by age, each with its `ordinal` from 0.
  * Index: `agent_by_age`, `agent_by_tag`, or the primary key.
  */
 export function selectAgents(projectId: string, selection: SelectedAgents): RawBuilder<unknown> {
   const { ids, limit } = selection;
   const conditions = [
-    sql`a.project_id = ${projectId}::uuid and a.deleted_at is null`,
+    sql`a.project_id = ${projectId}::uuid`,
+    ...(selection.with_deleted === true && ids !== null ? [] : [sql`a.deleted_at is null`]),
     ids === null ? sql`not a.hidden` : sql`a.id = any((select ${uuidArray(ids)}::uuid[])::uuid[])`,
     ...agentConditions(selection),
   ];

@@ -6,8 +6,9 @@ import { UNMERGED } from '../../fragments.ts';
 /** True for a run `r` that ended as a completed rewrite does. */
 export const ENDED_WELL: RawBuilder<boolean> = sql`r.stop_reason in ('end_turn', 'tool_rule')`;
 
-/** True for a run `r` that ended in another way, except a cancel. */
-export const FAILED: RawBuilder<boolean> = sql`r.stop_reason not in ('end_turn', 'tool_rule', 'cancelled')`;
+/** True for a run `r` that ended in another way, except by a cancel, a cap or a deadline, which are not the agent's fault. */
+export const FAILED: RawBuilder<boolean> = sql`
+  r.stop_reason not in ('end_turn', 'tool_rule', 'cancelled', 'budget_exceeded', 'deadline')`;
 
 const HELD_PASSAGE = sql`exists (
   select from passage p
