@@ -180,7 +180,7 @@ async function readStates(
           order by s.to_seq desc limit 1)) as seq ${UNMERGED}) h
      cross join lateral (
        select coalesce(bool_or(r.ended_at is null), false) as is_under_way,
-              coalesce(bool_or(s.reverted_at is null and ${ENDED_WELL} and ${UNSETTLED}), false) as is_in_review
+              coalesce(bool_or(s.reverted_at is null and ${UNSETTLED}), false) as is_in_review
          from cursor_span s cross join lateral (select ended_at, stop_reason from run where id = s.run_id ${UNMERGED}) r
         where s.agent_id = a.id and s.name = ${name} and s.rewinds = w.rewinds and s.to_seq > h.seq) u
      cross join lateral (
