@@ -517,7 +517,7 @@ export const MUTANTS: readonly Mutant[] = [
       /(delete from waiting_message where conversation_id = any\(.*?\)::uuid\[\]\))/s,
       '$1 and false',
     ),
-    caughtBy: ['message_appended_once', 'message_read_once', 'I14d'],
+    caughtBy: ['message_appended_once', 'message_read_once'],
     world: { temper: CALM, workload: drawBusyNights },
   },
   {
