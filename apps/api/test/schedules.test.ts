@@ -223,6 +223,25 @@ describe('a change', () => {
     expect(await patch(id, { name: 'other', expected_revision: 7 })).toMatchObject({ status: 409 });
   });
 
+  test('keeps a tick that is due and waits for its jitter', async () => {
+    const made = await create({ jitter_s: 600 });
+    const uuid = made.id.replace('schedule-', '');
+    const timesOf = async () =>
+      (
+        await api.database.pool.query<{ tick_due_at: Date; late_s: number }>(
+          `select tick_due_at, extract(epoch from next_due_at - tick_due_at)::float8 as late_s from schedule where id = $1`,
+          [uuid],
+        )
+      ).rows[0];
+    await api.database.pool.query(
+      `update schedule set tick_due_at = date_trunc('minute', now()) where id = $1`,
+      [uuid],
+    );
+    const before = await timesOf();
+    await patch(made.id, { jitter_s: 0, ends_at: '2099-01-01T00:00:00Z' });
+    expect(await timesOf()).toEqual({ tick_due_at: before?.tick_due_at, late_s: 0 });
+  });
+
   test('is checked like a new schedule, and a refused one changes nothing', async () => {
     const made = await create();
     for (const [change, path] of [

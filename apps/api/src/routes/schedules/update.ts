@@ -11,7 +11,7 @@ import {
   type ScheduleTiming,
   type Tx,
 } from '@nightshift/db';
-import { afterTick, assertRule } from '@nightshift/intake';
+import { afterTick, assertRule, withJitter } from '@nightshift/intake';
 import { holdMore } from '../../body-budget.ts';
 import type { App, Context } from '../../context.ts';
 import { problems } from '../../schemas/answers.ts';
@@ -99,10 +99,12 @@ async function timingOf(
     (field) => field !== undefined,
   );
   if (state === 'paused' || !isMoved) return { state, state_reason, tick_due_at, next_due_at };
-  const timing = afterTick(
-    { id, ...settings },
-    laterOf(await readNow(trx), await readLastTickDueAt(trx, id)),
-  );
+  const now = await readNow(trx);
+  const isOfRule = patch.cron === undefined && patch.time_zone === undefined;
+  // A tick that is due waits for its jitter or a worker: it stays, or it would be lost without a row.
+  if (isOfRule && tick_due_at !== null && tick_due_at <= now && tick_due_at <= (settings.ends_at ?? now))
+    return { state, state_reason, tick_due_at, next_due_at: withJitter({ id, ...settings }, tick_due_at) };
+  const timing = afterTick({ id, ...settings }, laterOf(now, await readLastTickDueAt(trx, id)));
   if (timing.state === 'active') return timing;
   if (state === 'active') throw endsBefore();
   return { state, state_reason, tick_due_at, next_due_at };
