@@ -44,6 +44,7 @@ export {
   type JsonObject,
 } from './base/json.ts';
 export { findInexact } from './base/numbers.ts';
+export { offsetReader, type OffsetReader } from './base/zone-offset.ts';
 export {
   isContentBlock,
   toolResult,

@@ -1,3 +1,5 @@
+import { offsetReader } from '../base/zone-offset.ts';
+
 const DATE = /^(\d{4})-(\d{2})-(\d{2})$/;
 const DATE_TIME =
   /^(\d{4})-(\d{2})-(\d{2})[T ](\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?(Z|[+-]\d{2}:?\d{2})?$/i;
@@ -73,29 +75,9 @@ function zonedMs(local: number, timeZone: string): number {
 
 /** Returns the offset of the zone ahead of UTC at a time; 0 for an unknown zone. */
 function zoneOffsetMs(moment: number, timeZone: string): number {
-  const at = Math.max(moment, UNCHANGED_MS);
-  const parts = formatOf(timeZone)
-    .formatToParts(at)
-    .map(({ type, value }) => [type, Number(value)] as const);
-  const clock: Partial<Record<string, number>> = Object.fromEntries(parts);
-  const { year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0 } = clock;
-  const shown = Date.UTC(year, month - 1, day, hour, minute, second);
-  return shown - Math.floor(at / 1000) * 1000;
-}
-
-function formatOf(timeZone: string): Intl.DateTimeFormat {
-  const options = {
-    hourCycle: 'h23',
-    year: 'numeric',
-    month: 'numeric',
-    day: 'numeric',
-    hour: 'numeric',
-    minute: 'numeric',
-    second: 'numeric',
-  } as const;
   try {
-    return new Intl.DateTimeFormat('en-US', { ...options, timeZone });
+    return offsetReader(timeZone)(Math.max(moment, UNCHANGED_MS));
   } catch {
-    return new Intl.DateTimeFormat('en-US', { ...options, timeZone: 'UTC' });
+    return 0;
   }
 }

@@ -1,7 +1,7 @@
-import { NightshiftError, type FieldError } from '@nightshift/agent-core';
+import { NightshiftError, offsetReader, type FieldError } from '@nightshift/agent-core';
 import { Cron } from 'croner';
 import cronstrue from 'cronstrue';
-import { firstMomentOf, offsetReader } from './zone-offset.ts';
+import { firstMomentOf } from './first-moment.ts';
 
 /** A cron rule of five fields in an IANA time zone. */
 export interface ScheduleRule {
