@@ -160,6 +160,7 @@ export {
   type CursorCount,
   type CursorPlace,
   type CursorReading,
+  type CursorReadings,
   type CursorSkip,
   type ReadingBounds,
 } from './reads/cursor/read-cursors.ts';

@@ -56,7 +56,8 @@ export async function read(
   agent: NewAgent,
   bounds: Parameters<typeof readCursors>[4] = {},
 ): Promise<CursorReading> {
-  const reading = (await readCursors(db, DEFAULT_PROJECT_ID, NIGHTLY, [agent.id], bounds)).get(agent.id);
+  const { readings } = await readCursors(db, DEFAULT_PROJECT_ID, NIGHTLY, [agent.id], bounds);
+  const reading = readings.get(agent.id);
   if (reading === undefined) throw new Error('There is no such agent.');
   return reading;
 }

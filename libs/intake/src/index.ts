@@ -15,7 +15,13 @@ export {
 export { acceptPortion, type PortionReport } from './fleet/accept-portion.ts';
 export { assertMatch, checkFleet, toSelection } from './fleet/store-fleet.ts';
 export { readFleetPlans } from './fleet/read-fleet-plans.ts';
-export { prepareBatch, type BatchSource, type PreparedBatch, type PreparedRuns } from './prepare-batch.ts';
+export {
+  prepareBatch,
+  type BatchSource,
+  type PreparedBatch,
+  type PreparedFleet,
+  type PreparedRuns,
+} from './prepare-batch.ts';
 export { BATCH_BYTES_MAX, MAX_STEPS_DEFAULT, type BatchRequest } from './request.ts';
 export { requestedRuns } from './requested-runs.ts';
 export {
@@ -29,7 +35,6 @@ export {
   type RewriteSpan,
 } from './rewrite/plan-rewrite.ts';
 export { REWRITE_PROMPT } from './rewrite/prompt.ts';
-export type { RewriteMessage } from './rewrite/transcript.ts';
 export { sentence } from './sentence.ts';
 export { signalsOfStored, storeBatch, type StoreSettings, type StoredBatch } from './store-batch.ts';
 export { toResultFormat } from './to-result-format.ts';

@@ -5,9 +5,14 @@ import { parseFleetInput } from './fleet/fleet-input.ts';
 import { requestedRuns } from './requested-runs.ts';
 
 /** A batch body with its runs, or with the source that `accept-batch` makes them of. */
-export type PreparedBatch = { readonly options: BatchOptions } & (
-  PreparedRuns | { readonly source: BatchSource }
-);
+export type PreparedBatch = { readonly options: BatchOptions } & (PreparedRuns | PreparedFleet);
+
+/** The source of a fleet. */
+export interface PreparedFleet {
+  readonly source: BatchSource;
+  /** Labels that it names; each must be the label of a block of the project. */
+  readonly labels: readonly string[];
+}
 
 /** All runs of a batch. */
 export interface PreparedRuns {
@@ -37,10 +42,14 @@ export async function prepareBatch(
 }
 
 async function prepareFleet(body: BatchOptions & BatchSource): Promise<PreparedBatch> {
-  if (body.kind !== 'memory_rewrite') {
-    parseFleetInput(body.input, body.cursor != null);
-    await assertSchemas({ fleet: body });
-  }
+  const labels = labelsOf(body);
+  if (body.kind !== 'memory_rewrite') await assertSchemas({ fleet: body });
   const fields = Object.entries(body).filter(([name, value]) => value != null && !OPTIONS.includes(name));
-  return { options: body, source: Object.fromEntries(fields) as unknown as BatchSource };
+  return { options: body, source: Object.fromEntries(fields) as unknown as BatchSource, labels };
+}
+
+/** Returns the labels that a fleet names. Throws: `validation_failed` for an unusable input. */
+function labelsOf(source: BatchSource): readonly string[] {
+  if (source.kind === 'memory_rewrite') return source.create_blocks === true ? [] : source.blocks;
+  return parseFleetInput(source.input, source.cursor != null).labels ?? [];
 }

@@ -56,7 +56,8 @@ export async function storeBatch(
     tick: settings.tick,
   };
   if ('source' in prepared) {
-    await storeFleet(trx, projectId, { batch, source: prepared.source, options }, { now, prices });
+    const { source, labels } = prepared;
+    await storeFleet(trx, projectId, { batch, source, labels, deadline: batch.deadline }, { now, prices });
     return { batch_id: batch.id, ready: 0, is_receiving: true };
   }
   const { runs, shared_path } = prepared;

@@ -108,7 +108,8 @@ describe('new messages', () => {
     await say(db, agent, ['one']);
     await night(db, agent);
     await inTransaction(db, (trx) => deleteAgent(trx, DEFAULT_PROJECT_ID, agent.id));
-    expect(await readCursors(db, DEFAULT_PROJECT_ID, NIGHTLY, [agent.id])).toEqual(new Map());
+    const { readings } = await readCursors(db, DEFAULT_PROJECT_ID, NIGHTLY, [agent.id]);
+    expect(readings).toEqual(new Map());
     expect(await auditInvariants(db, CURSOR_INVARIANTS)).toEqual([]);
   });
 
@@ -185,8 +186,8 @@ describe('a cursor', () => {
   test('of another name is independent', async () => {
     await say(db, agent, ['one']);
     await night(db, agent);
-    const others = await readCursors(db, DEFAULT_PROJECT_ID, 'weekly', [agent.id]);
-    expect(others.get(agent.id)?.messages).toHaveLength(1);
+    const { readings } = await readCursors(db, DEFAULT_PROJECT_ID, 'weekly', [agent.id]);
+    expect(readings.get(agent.id)?.messages).toHaveLength(1);
   });
 
   test('moves to the end of the last part that ended well', async () => {

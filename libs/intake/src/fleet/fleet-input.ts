@@ -69,7 +69,14 @@ export function fillFleetInput(
     {
       agent: { id: `agent-${id}`, name, description, tags, metadata: metadata ?? {} },
       blocks: Object.fromEntries(blocks.map(({ label, value }) => [label, value])),
-      last_run: last_run === null ? null : { ...last_run, id: `run-${last_run.id}` },
+      last_run:
+        last_run === null
+          ? null
+          : {
+              ...last_run,
+              id: `run-${last_run.id}`,
+              ended_at: new Date(last_run.ended_at).toISOString(),
+            },
       tick: { due_at: tickDueAt?.toISOString() ?? null },
       ...(messages === null
         ? {}

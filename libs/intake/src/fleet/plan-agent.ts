@@ -1,5 +1,5 @@
 import { isError } from '@nightshift/agent-core';
-import type { CursorReading, FleetAgent, NewRun } from '@nightshift/db';
+import type { CursorReading, FleetAgent, NewCursorSpan, NewRun } from '@nightshift/db';
 import type { FleetRequest } from '../request.ts';
 import { toCap, toMessages, toNewRun } from '../to-runs.ts';
 import { fillFleetInput, type FleetInput } from './fleet-input.ts';
@@ -13,12 +13,8 @@ export type AgentPlan =
     }
   | { readonly skip: SkipReason };
 
-/** The messages that a run under a cursor is given: after `from_seq`, up to `to_seq`, of all up to `top_seq`. */
-export interface Span {
-  readonly from_seq: number;
-  readonly to_seq: number;
-  readonly top_seq: number;
-}
+/** The messages that a run under a cursor is given. */
+export type Span = Omit<NewCursorSpan, 'run_id' | 'agent_id'>;
 
 /** Why an agent of a fleet has no run. */
 export type SkipReason =
@@ -55,11 +51,11 @@ export function planAgent(
   }
   if (text.trim() === '') return { skip: 'unusable_input' };
   const run = { ...shared, agent_id: agent.id, messages: toMessages({ input: text }) };
-  return { runs: [{ run, span: reading === null ? null : spanOf(reading) }], create: [] };
-}
-
-function spanOf({ position, to_seq, top_seq }: CursorReading): Span {
-  return { from_seq: position, to_seq, top_seq };
+  const span =
+    reading === null
+      ? null
+      : { from_seq: reading.position, to_seq: reading.to_seq, top_seq: reading.top_seq };
+  return { runs: [{ run, span }], create: [] };
 }
 
 /** Returns the part of a fleet's runs that all agents share, so that their definitions are serialized once. */

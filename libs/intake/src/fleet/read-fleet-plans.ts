@@ -1,6 +1,5 @@
 import { modelPrice, parseModelHandle, type PriceTable } from '@nightshift/agent-core';
 import {
-  countNewMessages,
   distinctDefinitions,
   readCursors,
   readFleetAgents,
@@ -70,9 +69,8 @@ export async function readFleetPlans(
   askedIds: readonly string[],
   prices: PriceTable,
 ): Promise<FleetPlans> {
-  const agentIds = await fitNewMessages(db, scope, source, askedIds);
-  const planner = await readPlanner(db, scope, source, agentIds);
-  const plans = planInTime(agentIds, planner);
+  const { agent_ids, plan: planOf } = await readPlanner(db, scope, source, askedIds);
+  const plans = planInTime(agent_ids, planOf);
   const planned = [...plans.values()].flatMap((plan) => ('skip' in plan ? [] : plan.runs));
   const skipped = new Map<string, SkipReason>();
   for (const [id, plan] of plans) if ('skip' in plan) skipped.set(id, plan.skip);
@@ -87,7 +85,7 @@ export async function readFleetPlans(
   const runs = accepted.map(({ run }) => run);
   const requested = requestedDefinitions(runs);
   return {
-    agents_taken: agentIds.length,
+    agents_taken: agent_ids.length,
     runs,
     requested,
     agents: requested.flatMap(({ key }) => found.get(key) ?? []),
@@ -99,42 +97,33 @@ export async function readFleetPlans(
   };
 }
 
-/** Returns the first agents, at least one, whose new messages fit into memory together. */
-async function fitNewMessages(
-  db: Database,
-  { project_id }: FleetScope,
-  source: BatchSource,
-  agentIds: readonly string[],
-): Promise<readonly string[]> {
-  const cursor = cursorOf(source);
-  if (cursor === null) return agentIds;
-  const bytes_max = NEW_BYTES_PER_AGENT[source.kind ?? 'fleet'];
-  const counts = await countNewMessages(db, project_id, cursor, agentIds, { bytes_max });
-  let bytes = 0;
-  const end = agentIds.findIndex((id, index) => {
-    const count = counts.get(id);
-    bytes += count?.skip === null ? count.new_bytes : 0;
-    return index > 0 && bytes > NEW_BYTES_MAX;
-  });
-  return end === -1 ? agentIds : agentIds.slice(0, end);
+/** The agents of a portion, and the plan of each. */
+interface PortionPlanner {
+  readonly agent_ids: readonly string[];
+  readonly plan: (id: string) => AgentPlan;
 }
 
 async function readPlanner(
   db: Database,
   scope: FleetScope,
   source: BatchSource,
-  agentIds: readonly string[],
-): Promise<(id: string) => AgentPlan> {
+  askedIds: readonly string[],
+): Promise<PortionPlanner> {
   const { project_id } = scope;
   const cursor = cursorOf(source);
-  const bytes_max = NEW_BYTES_PER_AGENT[source.kind ?? 'fleet'];
-  const readings =
-    cursor === null ? null : await readCursors(db, project_id, cursor, agentIds, { bytes_max });
-  const due = agentIds.filter((id) => readings === null || readings.get(id)?.skip === null);
+  const bounds = {
+    bytes_max: NEW_BYTES_PER_AGENT[source.kind ?? 'fleet'],
+    bytes_max_together: NEW_BYTES_MAX,
+  };
+  const { agent_ids, readings } =
+    cursor === null
+      ? { agent_ids: askedIds, readings: null }
+      : await readCursors(db, project_id, cursor, askedIds, bounds);
+  const due = agent_ids.filter((id) => readings === null || readings.get(id)?.skip === null);
   const { facts, planOf } = plannerOf(scope, source);
   const agents = await readFleetAgents(db, project_id, due, facts);
   const least = source.agents.min_new_messages ?? 0;
-  return (id) => {
+  const plan = (id: string): AgentPlan => {
     const reading = readings?.get(id) ?? null;
     if (reading !== null && reading.skip !== null) return { skip: reading.skip };
     const agent = agents.get(id);
@@ -143,6 +132,7 @@ async function readPlanner(
       return { skip: 'too_few_new' };
     return planOf(agent, reading);
   };
+  return { agent_ids, plan };
 }
 
 interface Planner {
@@ -150,18 +140,20 @@ interface Planner {
   readonly planOf: (agent: FleetAgent, reading: CursorReading | null) => AgentPlan;
 }
 
-function plannerOf({ tick_due_at, accepted_at }: FleetScope, source: BatchSource): Planner {
+function plannerOf(scope: FleetScope, source: BatchSource): Planner {
   if (source.kind === 'memory_rewrite') {
-    const times = { tick_due_at: tick_due_at?.toISOString() ?? null, now: accepted_at.toISOString() };
     return {
       facts: { system: true, labels: null, last_run: { cursor: cursorOf(source) } },
       planOf: (agent, reading) => {
-        const { blocks, last_run } = agent;
-        const messages = reading?.messages.map((message) => ({ ...message, at: message.at.toISOString() }));
-        const read = reading === null ? null : { ...reading, messages: messages ?? [] };
-        const plan = planRewrite({ agent, blocks, reading: read, last_run, ...times }, source);
+        const plan = planRewrite({ agent, reading, ...scope }, source);
         if ('skip' in plan) return plan;
-        const runs = plan.runs.map((run, index) => ({ run, span: spanOf(reading, plan.spans[index]) }));
+        const runs = plan.runs.map((run, index) => {
+          const span = plan.spans[index] ?? null;
+          return {
+            run,
+            span: span === null || reading === null ? null : { ...span, top_seq: reading.top_seq },
+          };
+        });
         return { runs, create: plan.create };
       },
     };
@@ -173,12 +165,8 @@ function plannerOf({ tick_due_at, accepted_at }: FleetScope, source: BatchSource
       ...{ system: false, labels: input.labels },
       last_run: input.shows_last_run ? { cursor: null } : null,
     },
-    planOf: (agent, reading) => planAgent(shared, input, agent, reading, tick_due_at),
+    planOf: (agent, reading) => planAgent(shared, input, agent, reading, scope.tick_due_at),
   };
-}
-
-function spanOf(reading: CursorReading | null, span: Omit<Span, 'top_seq'> | null | undefined): Span | null {
-  return reading === null || span == null ? null : { ...span, top_seq: reading.top_seq };
 }
 
 /** Plans agents under a timeout for all. If that ends, each gets its own timeout, so that only endless inputs are skipped. */

@@ -15,16 +15,15 @@ import {
   type Tx,
 } from '@nightshift/db';
 import { refusePassedDeadlines, toError } from '../plan-batch.ts';
-import type { BatchSource } from '../prepare-batch.ts';
-import type { AgentSelection, BatchOptions } from '../request.ts';
+import type { BatchSource, PreparedFleet } from '../prepare-batch.ts';
+import type { AgentSelection } from '../request.ts';
 import { runCapOf } from './plan-agent.ts';
-import { parseFleetInput } from './fleet-input.ts';
 
 /** A fleet with the fields that all batches share. */
-export interface NewFleet {
+export interface NewFleet extends PreparedFleet {
   readonly batch: Omit<NewBatch, 'runs'>;
-  readonly source: BatchSource;
-  readonly options: BatchOptions;
+  /** ISO time. */
+  readonly deadline: string | null;
 }
 
 /**
@@ -35,16 +34,17 @@ export interface NewFleet {
 export async function storeFleet(
   trx: Tx,
   projectId: string,
-  { batch, source, options }: NewFleet,
+  fleet: NewFleet,
   { now, prices }: { readonly now: Date; readonly prices: PriceTable },
 ): Promise<number> {
+  const { batch, source, deadline } = fleet;
   // Agents deleted since the schedule was made are skipped with their reason.
   const isTick = batch.tick !== undefined;
-  await checkFleet(trx, projectId, { source, options }, { now, prices, mayLackAgents: isTick });
+  await checkFleet(trx, projectId, fleet, { now, prices, mayLackAgents: isTick });
   const cap = runCapOf(source);
   const agents = await receiveBatch(trx, projectId, {
     ...batch,
-    source: { ...source, deadline: options.deadline ?? null },
+    source: { ...source, deadline },
     selection: { ...toSelection(source.agents), with_deleted: isTick },
     has_capped_runs: cap.cost_nanousd !== null || cap.output_tokens !== null,
   });
@@ -69,16 +69,14 @@ interface FleetChecks {
 export async function checkFleet(
   db: Database,
   projectId: string,
-  { source, options }: Pick<NewFleet, 'source' | 'options'>,
+  fleet: Omit<NewFleet, 'batch'>,
   { now, prices, mayLackAgents = false }: FleetChecks,
 ): Promise<void> {
-  const late = refusePassedDeadlines(
-    { deadline: options.deadline ?? null, runs: [], shared_path: null },
-    now,
-  );
+  const { source, deadline } = fleet;
+  const late = refusePassedDeadlines({ deadline, runs: [], shared_path: null }, now);
   if (late !== null) throw toError(late);
   if (!mayLackAgents) await assertKnownAgents(db, projectId, source.agents.ids ?? []);
-  await assertKnownLabels(db, projectId, source);
+  await assertKnownLabels(db, projectId, fleet);
   assertModel(source.model, prices);
 }
 
@@ -107,17 +105,16 @@ async function assertKnownAgents(db: Database, projectId: string, ids: readonly 
 }
 
 /** Refuses labels that no block of the project has: a typing error would skip every agent. */
-async function assertKnownLabels(db: Database, projectId: string, source: BatchSource): Promise<void> {
-  const isRewrite = source.kind === 'memory_rewrite';
-  if (isRewrite && source.create_blocks === true) return;
-  const labels = isRewrite
-    ? source.blocks
-    : (parseFleetInput(source.input, source.cursor != null).labels ?? []);
+async function assertKnownLabels(
+  db: Database,
+  projectId: string,
+  { source, labels }: PreparedFleet,
+): Promise<void> {
   if (labels.length === 0) return;
   const known = await readBlockLabels(db, projectId, labels);
   const unknown = labels.find((label) => !known.has(label));
   if (unknown === undefined) return;
-  const place = isRewrite ? `/blocks/${labels.indexOf(unknown)}` : '/input';
+  const place = source.kind === 'memory_rewrite' ? `/blocks/${labels.indexOf(unknown)}` : '/input';
   throw refused(place, `names the block '${unknown}', which no agent has`);
 }
 

@@ -1,16 +1,10 @@
 import { TOOL_PROMPT_TOKENS } from '@nightshift/agent-core';
-import type { NewRun } from '@nightshift/db';
+import type { CursorReading, FleetAgent, NewRun } from '@nightshift/db';
+import type { Span } from '../fleet/plan-agent.ts';
 import { MAX_STEPS_DEFAULT, type RewriteRequest } from '../request.ts';
 import { toCap, toMessages } from '../to-runs.ts';
 import { REWRITE_PROMPT } from './prompt.ts';
-import {
-  escapeTags,
-  planTranscript,
-  toMinute,
-  tokensOf,
-  type RewriteMessage,
-  type TranscriptPart,
-} from './transcript.ts';
+import { escapeTags, planTranscript, toMinute, tokensOf, type TranscriptPart } from './transcript.ts';
 
 /** Default of `cursor` in a memory rewrite. */
 export const REWRITE_CURSOR_DEFAULT = 'memory_rewrite';
@@ -19,47 +13,22 @@ export const PARTS_MAX_DEFAULT = 8;
 
 /** The rows that the rewrite of an agent's memory depends on. */
 export interface RewriteFacts {
-  readonly agent: {
-    readonly id: string;
-    readonly name: string;
-    readonly description: string | null;
-    readonly system: string;
-    /** Unit: tokens. */
-    readonly context_window_limit: number;
-  };
-  /** Attached blocks. */
-  readonly blocks: readonly {
-    readonly label: string;
-    readonly description: string | null;
-    readonly value: string;
-    readonly read_only: boolean;
-  }[];
+  readonly agent: Pick<
+    FleetAgent,
+    'id' | 'name' | 'description' | 'system' | 'context_window_limit' | 'blocks' | 'last_run'
+  >;
   /** The new messages under the cursor; null without a cursor. */
   readonly reading: RewriteReading | null;
-  /** The agent's last run under the cursor. */
-  readonly last_run: { readonly ended_at: string | null } | null;
-  /** ISO time of the tick that makes the batch; null without a schedule. */
-  readonly tick_due_at: string | null;
-  /** ISO time of the batch, the same for all its portions. */
-  readonly now: string;
+  /** The tick that makes the batch; null without a schedule. */
+  readonly tick_due_at: Date | null;
+  /** The time of the batch, the same for all its portions. */
+  readonly accepted_at: Date;
 }
 
-export interface RewriteReading {
-  /** The last message handled. */
-  readonly position: number;
-  /** The last message of the conversation. */
-  readonly top_seq: number;
-  /** In order. */
-  readonly messages: readonly RewriteMessage[];
-  /** Whether more new messages follow than were read. */
-  readonly is_cut: boolean;
-}
+export type RewriteReading = Pick<CursorReading, 'position' | 'top_seq' | 'messages' | 'is_cut'>;
 
 /** Messages of the agent's conversation that a run is given: after `from_seq`, up to `to_seq`. */
-export interface RewriteSpan {
-  readonly from_seq: number;
-  readonly to_seq: number;
-}
+export type RewriteSpan = Omit<Span, 'top_seq'>;
 
 export type RewriteSkip = 'missing_block' | 'read_only_block' | 'nothing_new';
 
@@ -76,7 +45,8 @@ export type RewritePlan =
 
 /** Plans the runs that rewrite one agent's memory, or the reason to skip it. */
 export function planRewrite(facts: RewriteFacts, request: RewriteRequest): RewritePlan {
-  const { blocks, reading } = facts;
+  const { reading } = facts;
+  const { blocks } = facts.agent;
   const missing = request.blocks.filter((label) => !blocks.some((block) => block.label === label));
   if (missing.length > 0 && request.create_blocks !== true) return { skip: 'missing_block' };
   if (blocks.some(({ label, read_only }) => read_only && request.blocks.includes(label)))
@@ -110,10 +80,12 @@ const TRANSCRIPT_SHARE_MIN = 1 / 8;
 const ANSWER_TOKENS = 16_384;
 
 /** Returns the tokens that the new messages of one run may take. */
-function partTokens({ agent, blocks }: RewriteFacts, request: RewriteRequest): number {
+function partTokens({ agent }: RewriteFacts, request: RewriteRequest): number {
   const window = agent.context_window_limit;
   const texts = [promptOf(request), request.instruction ?? '', agent.system];
-  const memory = blocks.map(({ label, description, value }) => `${label} ${description ?? ''} ${value}`);
+  const memory = agent.blocks.map(
+    ({ label, description, value }) => `${label} ${description ?? ''} ${value}`,
+  );
   const fixed = [...texts, ...memory].reduce((sum, text) => sum + tokensOf(text), TOOL_PROMPT_TOKENS);
   const room = Math.min(window * TRANSCRIPT_SHARE, window - fixed - Math.min(ANSWER_TOKENS, window / 4));
   return Math.floor(Math.max(room, window * TRANSCRIPT_SHARE_MIN));
@@ -188,17 +160,17 @@ function inputOf(
 }
 
 function taskOf(
-  { agent, last_run, tick_due_at, now }: RewriteFacts,
+  { agent, tick_due_at, accepted_at }: RewriteFacts,
   { blocks }: RewriteRequest,
   part: TranscriptPart | null,
   { number, total }: PartNumber,
 ): string {
   const lines = [
     `Blocks to rewrite: ${blocks.map(escapeTags).join(', ')}. Every other block is context only.`,
-    `The time is ${toMinute(tick_due_at ?? now)}.`,
-    ...(last_run?.ended_at == null
+    `The time is ${toMinute(tick_due_at ?? accepted_at)}.`,
+    ...(agent.last_run === null
       ? []
-      : [`The memory was last rewritten at ${toMinute(last_run.ended_at)}.`]),
+      : [`The memory was last rewritten at ${toMinute(new Date(agent.last_run.ended_at))}.`]),
     `The agent is called ${oneLine(agent.name)}.`,
     ...(agent.description === null || agent.description.trim() === ''
       ? []

@@ -1,14 +1,5 @@
 import { estimateContentTokens } from '@nightshift/agent-core';
-
-/** A new message of an agent's conversation. */
-export interface RewriteMessage {
-  readonly seq: number;
-  readonly role: 'user' | 'assistant';
-  readonly text: string;
-  /** ISO time at which it was said. */
-  readonly at: string;
-  readonly name: string | null;
-}
+import type { NewMessage } from '@nightshift/db';
 
 /** New messages that one run reads. */
 export interface TranscriptPart {
@@ -30,7 +21,7 @@ export interface TranscriptPlan {
  * first the next time. A message larger than all parts loses its middle, and says so.
  */
 export function planTranscript(
-  messages: readonly RewriteMessage[],
+  messages: readonly NewMessage[],
   tokensMax: number,
   partsMax: number,
 ): TranscriptPlan {
@@ -65,7 +56,7 @@ interface OpenPart {
 }
 
 /** Renders a message, or a piece of it, as an element that its text cannot close. */
-function renderMessage(message: RewriteMessage, piece: string | null = null): string {
+function renderMessage(message: NewMessage, piece: string | null = null): string {
   const { role, at, name, text } = message;
   const attributes = [
     `role="${role}"`,
@@ -77,7 +68,7 @@ function renderMessage(message: RewriteMessage, piece: string | null = null): st
 }
 
 /** Renders a message too large for one part in pieces, at most `piecesMax`. */
-function piecesOf(message: RewriteMessage, tokensMax: number, piecesMax: number): readonly string[] {
+function piecesOf(message: NewMessage, tokensMax: number, piecesMax: number): readonly string[] {
   const room = tokensMax - tokensOf(renderMessage({ ...message, text: '' }, '100 of 100'));
   const texts = splitText(message.text, Math.max(room, PIECE_TOKENS_MIN));
   const kept = texts.length <= piecesMax ? texts : withoutMiddle(texts, piecesMax);
@@ -140,7 +131,8 @@ function toAttribute(text: string): string {
   return text.replace(/\s+/g, ' ').replace(/["<>&]/g, (character) => ESCAPES[character] ?? '');
 }
 
-/** Returns an ISO time as a UTC date with hours and minutes. */
-export function toMinute(at: string): string {
-  return `${at.slice(0, 10)} ${at.slice(11, 16)} UTC`;
+/** Returns a time as a UTC date with hours and minutes. */
+export function toMinute(at: Date): string {
+  const iso = at.toISOString();
+  return `${iso.slice(0, 10)} ${iso.slice(11, 16)} UTC`;
 }

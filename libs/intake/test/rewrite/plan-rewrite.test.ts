@@ -1,41 +1,34 @@
 import { describe, expect, test } from 'vitest';
 import { fc } from '../../../../test/fast-check.ts';
-import {
-  planRewrite,
-  REWRITE_PROMPT,
-  type RewriteFacts,
-  type RewriteMessage,
-  type RewriteReading,
-} from '../../src/index.ts';
+import { planRewrite, REWRITE_PROMPT, type RewriteFacts, type RewriteReading } from '../../src/index.ts';
+import type { NewMessage } from '@nightshift/db';
 import type { RewriteRequest } from '../../src/request.ts';
 
 const WINDOW = 40_000;
-const agent: RewriteFacts['agent'] = {
+type Agent = RewriteFacts['agent'];
+const agent: Omit<Agent, 'blocks' | 'last_run'> = {
   id: 'agent-1',
   name: 'Ann’s assistant',
   description: 'Serves Ann.',
   system: 'You serve a customer.',
   context_window_limit: WINDOW,
 };
-const block = (label: string, rest: Partial<RewriteFacts['blocks'][number]> = {}) => ({
+const block = (label: string, rest: Partial<Agent['blocks'][number]> = {}) => ({
   label,
   description: `The ${label}.`,
   value: 'Nothing yet.',
   read_only: false,
   ...rest,
 });
-const message = (seq: number, text: string, rest: Partial<RewriteMessage> = {}): RewriteMessage => ({
+const message = (seq: number, text: string, rest: Partial<NewMessage> = {}): NewMessage => ({
   seq,
   role: seq % 2 === 1 ? 'user' : 'assistant',
   text,
-  at: '2026-03-01T09:15:30.123Z',
+  at: new Date('2026-03-01T09:15:30.123Z'),
   name: null,
   ...rest,
 });
-const reading = (
-  messages: readonly RewriteMessage[],
-  rest: Partial<RewriteReading> = {},
-): RewriteReading => ({
+const reading = (messages: readonly NewMessage[], rest: Partial<RewriteReading> = {}): RewriteReading => ({
   position: (messages[0]?.seq ?? 1) - 1,
   top_seq: messages.at(-1)?.seq ?? 0,
   messages,
@@ -49,16 +42,21 @@ const request = (rest: Partial<RewriteRequest> = {}): RewriteRequest => ({
   ...rest,
 });
 
-function plan(facts: Partial<RewriteFacts> = {}, rest: Partial<RewriteRequest> = {}) {
+interface Given extends Partial<Omit<RewriteFacts, 'agent'>> {
+  readonly agent?: typeof agent;
+  readonly blocks?: Agent['blocks'];
+  readonly last_run?: Agent['last_run'];
+}
+
+function plan(given: Given = {}, rest: Partial<RewriteRequest> = {}) {
+  const { blocks = [block('persona'), block('summary'), block('plans')], last_run = null, ...facts } = given;
   return planRewrite(
     {
-      agent,
-      blocks: [block('persona'), block('summary'), block('plans')],
       reading: reading([message(1, 'Hello.')]),
-      last_run: null,
       tick_due_at: null,
-      now: '2026-03-02T01:00:00.000Z',
+      accepted_at: new Date('2026-03-02T01:00:00.000Z'),
       ...facts,
+      agent: { ...(facts.agent ?? agent), blocks, last_run },
     },
     request(rest),
   );
@@ -99,8 +97,12 @@ describe('the plan of a rewrite', () => {
   test('has an input that names blocks, time and agent, then instruction, prompt and messages', () => {
     const facts = {
       reading: reading([message(1, 'I moved.', { name: 'Ann' }), message(2, 'Where to?')]),
-      last_run: { ended_at: '2026-03-01T01:10:00.000Z' },
-      tick_due_at: '2026-03-02T02:00:00.000Z',
+      last_run: {
+        ...({ id: 'run-1', state: 'completed', stop_reason: 'end_turn', result: null } as const),
+        // As a connection in Berlin shows it.
+        ended_at: '2026-03-01T02:10:00.000+01:00',
+      },
+      tick_due_at: new Date('2026-03-02T02:00:00.000Z'),
     };
     expect(inputsOf(plan(facts, { instruction: 'Keep addresses.' }))).toEqual([
       `<task>
@@ -143,7 +145,7 @@ Bring the blocks of the task up to date now. Make no call if nothing changed.`,
     expect(inputsOf(planned)[0]).not.toContain('<new_messages>');
   });
 
-  test.each<[string, Partial<RewriteFacts>, Partial<RewriteRequest>, object]>([
+  test.each<[string, Given, Partial<RewriteRequest>, object]>([
     ['a block is missing', { blocks: [block('summary')] }, {}, { skip: 'missing_block' }],
     [
       'a missing block is created',

@@ -82,7 +82,7 @@ export function estimateBatch(app: App, context: Context, path: string, hide: bo
       const prepared = await prepareBatch(body, (bytes) => holdMore(request, bytes));
       const measured =
         'source' in prepared
-          ? await measureFleet(context, body, prepared.source)
+          ? await measureFleet(context, body, prepared)
           : await measureRequests(context, body, prepared);
       const { groups, runs, fleet } = measured;
       const { cost_nanousd, ...rest } = estimate(context.prices, groups, toCap(body));

@@ -6,7 +6,7 @@ import {
   readFleetPlans,
   toSelection,
   type BatchRequest,
-  type BatchSource,
+  type PreparedFleet,
 } from '@nightshift/intake';
 import type { Context } from '../../context.ts';
 import { measureRuns } from './measure-runs.ts';
@@ -36,10 +36,11 @@ export interface MeasuredRuns {
 export async function measureFleet(
   { db, projectId, prices }: Pick<Context, 'db' | 'projectId' | 'prices'>,
   options: BatchRequest,
-  source: BatchSource,
+  { source, labels }: PreparedFleet,
 ): Promise<MeasuredRuns> {
   const now = await readNow(db);
-  await checkFleet(db, projectId, { source, options }, { now, prices });
+  const deadline = options.deadline ?? null;
+  await checkFleet(db, projectId, { source, labels, deadline }, { now, prices });
   const agents = await readSelectedAgents(db, projectId, toSelection(source.agents));
   assertMatch(source, agents.length);
   const sample = spread(agents, AGENTS_MEASURED_MAX);

@@ -17,20 +17,18 @@ export interface ReceivedBatch extends Omit<NewBatch, 'runs'> {
  * runs. Locks: none. Index: as {@link selectAgents}.
  */
 export async function receiveBatch(trx: Tx, projectId: string, batch: ReceivedBatch): Promise<number> {
-  const { rows } = await sql<{ now: string }>`select app_now()::text as now`.execute(trx);
-  const budgeted = isLimited(batch.cap) || batch.has_capped_runs;
-  const { source } = batch;
-  const stored = { state: 'receiving', total: 0, accepted: 0, queued: 0, source, budgeted } as const;
-  await insertBatch(trx, projectId, batch, stored, rows[0]?.now ?? '');
-  const { rows: counted } = await sql<{ agents: number }>`
+  const { rows } = await sql<{ agents: number; now: string }>`
     with chosen as (
       insert into batch_agent (batch_id, ordinal, agent_id, project_id)
       select ${batch.id}::uuid, s.ordinal, s.id, ${projectId}::uuid
         from (${selectAgents(projectId, batch.selection)}) s
       returning 1)
-    select count(*)::int as agents from chosen
+    select count(*)::int as agents, app_now()::text as now from chosen
   `.execute(trx);
-  const agents = counted[0]?.agents ?? 0;
-  await trx.updateTable('batch').set({ total: agents }).where('id', '=', batch.id).execute();
+  const { agents = 0, now = '' } = rows[0] ?? {};
+  const { source, cap, has_capped_runs } = batch;
+  const budgeted = isLimited(cap) || has_capped_runs;
+  const stored = { state: 'receiving', total: agents, accepted: 0, queued: 0, source, budgeted } as const;
+  await insertBatch(trx, projectId, batch, stored, now);
   return agents;
 }

@@ -5,12 +5,10 @@ import { uuidArray } from '../../uuid-array.ts';
 
 /** A block as a fleet's input shows it. */
 export interface FleetBlock {
-  readonly id: string;
   readonly label: string;
   readonly description: string | null;
   readonly value: string;
   readonly read_only: boolean;
-  readonly char_limit: number;
 }
 
 /** The latest ended run of an agent. */
@@ -18,6 +16,7 @@ export interface EndedRun {
   readonly id: string;
   readonly state: RunState;
   readonly stop_reason: StopReason | null;
+  /** As JSON shows it: in the time zone of the connection. */
   readonly ended_at: string;
   readonly result: unknown;
 }
@@ -69,8 +68,8 @@ export async function readFleetAgents(
 function blocksOf(labels: FleetFacts['labels']): RawBuilder<unknown> {
   if (labels?.length === 0) return sql`'[]'::json`;
   return sql`(
-    select coalesce(json_agg(json_build_object('id', b.id, 'label', b.label, 'description', v.description,
-             'value', v.value, 'read_only', v.read_only, 'char_limit', v.char_limit) order by k.position), '[]')
+    select coalesce(json_agg(json_build_object('label', b.label, 'description', v.description,
+             'value', v.value, 'read_only', v.read_only) order by k.position), '[]')
       from agent_block k
       join block b on b.id = k.block_id
       join block_revision v on v.block_id = b.id and v.revision = b.head_revision

@@ -9,6 +9,7 @@ import {
   type Bounds,
   type NewMessage,
   type Range,
+  type Scan,
 } from './new-messages.ts';
 import { ENDED_WELL, FAILED, IN_FORCE, UNSETTLED } from './span-conditions.ts';
 
@@ -36,6 +37,14 @@ export interface CursorReading extends CursorPlace {
   readonly is_cut: boolean;
 }
 
+/** The cursors of the first agents of a reading. */
+export interface CursorReadings {
+  /** The agents that were read: all, or the first that fit the bounds. */
+  readonly agent_ids: readonly string[];
+  /** By agent, without deleted agents. */
+  readonly readings: ReadonlyMap<string, CursorReading>;
+}
+
 /** A cursor with the number of new messages of its agent. */
 export interface CursorCount extends CursorPlace {
   readonly new_messages: number;
@@ -45,14 +54,13 @@ export interface CursorCount extends CursorPlace {
   readonly is_cut: boolean;
 }
 
-/**
- * Bounds per agent. A reading that reaches either ends, but not before its first message. All agents of a call may reach
- * them together: {@link countNewMessages} says how many bytes to expect.
- */
+/** Bounds of a reading. It ends where it reaches one, but not before its first message. */
 export interface ReadingBounds {
-  /** Bytes of text, and bytes of contents as stored. Default: 4 MiB. */
+  /** Bytes of text of an agent, and bytes of its contents as stored. Default: 4 MiB. */
   readonly bytes_max?: number;
-  /** Messages, with those passed over. Default: 5,000. */
+  /** Bytes of text of all agents together: the first agents that fit, at least one, are read. Default: no bound. */
+  readonly bytes_max_together?: number;
+  /** Messages of an agent, including messages without text. Default: 5,000. */
   readonly messages_max?: number;
 }
 
@@ -63,7 +71,7 @@ const BOUNDS_DEFAULT: Bounds = { bytes_max: 4 * 1024 * 1024, messages_max: 5_000
  * New is every shown user or assistant text after the cursor and the last reset.
  * Under the lock of the agents' conversations (`lockConversations`, in an earlier statement) no message up to `to_seq` can
  * be added later, and the next accept under the cursor sees the spans of this one. Without the lock it only informs.
- * Statements: two for up to 1,000 agents; more for cursors whose last runs failed and for long rows of messages without text.
+ * Statements: two for up to 1,000 agents, three with `bytes_max_together`; more for cursors whose last runs failed and for long rows of messages without text.
  * Index: `cursor_span_by_agent`, from the highest span down to the first that counts; primary keys.
  */
 export async function readCursors(
@@ -71,18 +79,44 @@ export async function readCursors(
   projectId: string,
   name: string,
   agentIds: readonly string[],
-  bounds: ReadingBounds = {},
-): Promise<ReadonlyMap<string, CursorReading>> {
+  { bytes_max_together, ...given }: ReadingBounds = {},
+): Promise<CursorReadings> {
+  const bounds = { ...BOUNDS_DEFAULT, ...given };
   const places = await readPlaces(db, projectId, name, agentIds);
-  const scans = await scanUntilFound(db, rangesOf(places), { ...BOUNDS_DEFAULT, ...bounds }, readMessages);
-  return new Map(
-    places.map((place) => {
+  const taken =
+    bytes_max_together === undefined
+      ? agentIds
+      : firstThatFit(
+          agentIds,
+          await scanUntilFound(db, rangesOf(places), bounds, countMessages),
+          bytes_max_together,
+        );
+  const isTaken = new Set(taken);
+  const read = places.filter((place) => isTaken.has(place.agent_id));
+  const scans = await scanUntilFound(db, rangesOf(read), bounds, readMessages);
+  const readings = new Map(
+    read.map((place) => {
       const { messages, to_seq } = scans.get(place.agent_id) ?? { messages: [], to_seq: place.position };
       const skip = place.skip ?? (messages.length === 0 ? 'nothing_new' : null);
       const is_cut = skip === null && to_seq < place.top_seq;
       return [place.agent_id, { ...place, skip, messages, to_seq, is_cut }];
     }),
   );
+  return { agent_ids: taken, readings };
+}
+
+/** Returns the first agents, at least one, whose new texts stay within `bytesMax` together. */
+function firstThatFit(
+  agentIds: readonly string[],
+  scans: ReadonlyMap<string, Scan>,
+  bytesMax: number,
+): readonly string[] {
+  let bytes = 0;
+  const end = agentIds.findIndex((id, index) => {
+    bytes += scans.get(id)?.bytes ?? 0;
+    return index > 0 && bytes > bytesMax;
+  });
+  return end === -1 ? agentIds : agentIds.slice(0, end);
 }
 
 /** Counts the new messages of agents under a cursor, like {@link readCursors} but also behind a skip. */
