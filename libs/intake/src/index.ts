@@ -44,10 +44,11 @@ export {
   insteadOfStart,
   planVisit,
   TICKS_PER_VISIT,
+  waiting,
   withJitter,
   type NextRun,
 } from './schedule/plan-visit.ts';
-export { readLeft } from './schedule/read-left.ts';
+export { storeTickBatch, type TickSettings } from './schedule/store-tick-batch.ts';
 export {
   assertRule,
   describeRule,

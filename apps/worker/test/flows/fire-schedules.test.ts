@@ -410,6 +410,21 @@ test('batches that fail in a row pause the schedule; the end of a batch is enoug
   expect(await stateOf(id)).toMatchObject({ state: 'paused' });
 });
 
+test('a pause after failures starts the waiting tick that a person asked for', async () => {
+  const worker = house.worker();
+  const id = await schedule(ago(1), { failures_max: 1, overlap: 'queue' });
+  await fireAll(worker);
+  await inTransaction(house.database.db, async (trx) => {
+    const held = await lockSchedule(trx, DEFAULT_PROJECT_ID, id);
+    const tick = { due_at: new Date(), is_manual: true, was_waiting: false };
+    await writeTick(trx, held, { ...tick, kind: 'wait', reason: 'overlap', message: 'Waits.' }, null);
+  });
+  await failBatch(worker, id);
+  await fireAll(worker);
+  expect((await ticksOf(id)).map(({ outcome }) => outcome)).toEqual(['started', 'started']);
+  expect(await stateOf(id)).toMatchObject({ state: 'paused', tick_due_at: null });
+});
+
 test('a schedule ends with its last tick', async () => {
   const ends_at = new Date(ago(0).getTime() + 30_000);
   const id = await schedule(ago(2), { ends_at });

@@ -5,12 +5,6 @@ import { nextTick, ticksUntil } from './rule.ts';
 /** Maximum missed ticks of one transaction: a minute rule after weeks of outage takes many. */
 export const TICKS_PER_VISIT = 500;
 
-const REASONS = {
-  overlap: 'overlap',
-  outage: 'outage',
-  paused: 'paused',
-} as const;
-
 /** The part of a schedule that its moments depend on. */
 type Timed = Pick<ScheduleRow, 'id' | 'cron' | 'time_zone' | 'jitter_s' | 'ends_at'>;
 
@@ -45,12 +39,12 @@ function ended(state_reason: string): NextRun {
 export function planVisit(schedule: ScheduleRow, now: Date, facts: ScheduleFacts): ScheduleVisit {
   const { failures_max } = schedule;
   if (schedule.state === 'active' && failures_max !== null && facts.failures >= failures_max) {
-    return pausedFor(facts, `${failures_max} failed ticks in a row. See its ticks, then resume it.`);
+    const state_reason = `${failures_max} failed ticks in a row. See its ticks, then resume it.`;
+    return { missed: [], tick: null, state: 'paused', state_reason, tick_due_at: null, next_due_at: null };
   }
-  const { waiting } = facts;
   const still = stay(schedule);
-  if (waiting !== null && !facts.has_open_batch) {
-    return { missed: [], tick: { ...waiting, kind: 'start', was_waiting: true }, ...still };
+  if (facts.waiting !== null && !facts.has_open_batch) {
+    return { missed: [], tick: { ...facts.waiting, kind: 'start', was_waiting: true }, ...still };
   }
   if (schedule.tick_due_at === null) return { missed: [], tick: null, ...still };
   const due = dueTicks(schedule, schedule.tick_due_at, now);
@@ -74,19 +68,17 @@ function dueTicks(schedule: ScheduleRow, first: Date, now: Date): readonly Date[
 function decide(schedule: ScheduleRow, due_at: Date, facts: ScheduleFacts): TickDecision {
   const tick = { due_at, is_manual: false, was_waiting: false };
   if (!facts.has_open_batch) return { ...tick, kind: 'start' };
-  if (schedule.overlap === 'queue' && facts.waiting === null) {
-    return {
-      ...tick,
-      kind: 'wait',
-      reason: REASONS.overlap,
-      message: 'Waits for the end of the last batch.',
-    };
-  }
+  if (schedule.overlap === 'queue' && facts.waiting === null) return waiting(tick);
   const message =
     facts.waiting === null
       ? 'The last batch has not ended.'
       : 'Another tick waits for the end of the last batch.';
-  return { ...tick, kind: 'skip', reason: REASONS.overlap, message };
+  return { ...tick, kind: 'skip', reason: 'overlap', message };
+}
+
+/** Makes a tick wait for the end of the open batch. */
+export function waiting(tick: Pick<TickDecision, 'due_at' | 'is_manual' | 'was_waiting'>): TickDecision {
+  return { ...tick, kind: 'wait', reason: 'overlap', message: 'Waits for the end of the last batch.' };
 }
 
 /** Returns the times of a schedule that no tick moves. */
@@ -96,21 +88,7 @@ function stay(schedule: ScheduleRow): NextRun {
   return { state, state_reason, tick_due_at, next_due_at };
 }
 
-function pausedFor({ waiting }: ScheduleFacts, state_reason: string): ScheduleVisit {
-  const tick: TickDecision | null =
-    waiting === null
-      ? null
-      : {
-          ...waiting,
-          kind: 'skip',
-          was_waiting: true,
-          reason: REASONS.paused,
-          message: 'The schedule is paused.',
-        };
-  return { missed: [], tick, state: 'paused', state_reason, tick_due_at: null, next_due_at: null };
-}
-
-/** Turns a planned start into a skip, a refusal or a wait, with its reason. */
+/** Turns a planned start into a skip or a refusal, with its reason. */
 export function insteadOfStart(
   visit: ScheduleVisit,
   kind: 'skip' | 'refuse',

@@ -23,14 +23,15 @@ export async function answerSchedules(
     db,
     schedules.map(({ id }) => id),
   );
-  const answers: ScheduleResponse[] = [];
-  for (const schedule of schedules) {
-    const { id, time_zone, max_cost_nanousd_per_month } = schedule;
-    const spending =
-      max_cost_nanousd_per_month === null
-        ? null
-        : await readScheduleSpending(db, id, monthOf(time_zone, now));
-    answers.push(toScheduleResponse(schedule, lastTicks.get(id) ?? null, spending?.spent_nanousd ?? null));
-  }
-  return answers;
+  const spending = await readScheduleSpending(
+    db,
+    schedules
+      .filter((schedule) => schedule.max_cost_nanousd_per_month !== null)
+      .map(({ id, time_zone }) => ({ id, ...monthOf(time_zone, now) })),
+  );
+  return schedules.map((schedule) => {
+    const { id, max_cost_nanousd_per_month: cap } = schedule;
+    const spent = cap === null ? null : (spending.get(id)?.spent_nanousd ?? 0);
+    return toScheduleResponse(schedule, lastTicks.get(id) ?? null, spent);
+  });
 }

@@ -11,12 +11,13 @@ import {
   type Tx,
 } from '@nightshift/db';
 import {
-  readLeft,
-  storeBatch,
+  signalsOfStored,
+  storeTickBatch,
+  waiting as waitingTick,
   type BatchRequest,
   type PreparedBatch,
   type StoredBatch,
-  signalsOfStored,
+  type TickSettings,
 } from '@nightshift/intake';
 import { holdMore } from '../../body-budget.ts';
 import type { App, Context } from '../../context.ts';
@@ -78,11 +79,11 @@ async function makeTick(
     if (schedule.overlap === 'skip')
       throw conflict(seen.id, 'has an open batch. Wait for its end, or cancel it.');
     if (waiting !== null) throw conflict(seen.id, 'has a tick that waits for the end of the open batch.');
-    const message = 'Waits for the end of the last batch.';
-    await writeTick(trx, schedule, { ...tick, kind: 'wait', reason: 'overlap', message }, null);
+    await writeTick(trx, schedule, waitingTick(tick), null);
     return { due_at, batch: null };
   }
-  const batch = await store(trx, context, schedule, { prepared, now, due_at });
+  const settings = { due_at, now, prices: context.prices };
+  const batch = await store(trx, schedule, prepared, settings);
   await writeTick(trx, schedule, { ...tick, kind: 'start' }, batch.batch_id);
   return { due_at, batch };
 }
@@ -94,28 +95,20 @@ function betweenSeconds(now: Date): Date {
 
 async function store(
   trx: Tx,
-  { prices }: Context,
   schedule: ScheduleRow,
-  { prepared, now, due_at }: { readonly prepared: PreparedBatch; readonly now: Date; readonly due_at: Date },
+  prepared: PreparedBatch,
+  settings: TickSettings,
 ): Promise<StoredBatch> {
-  const left = await readLeft(trx, schedule, due_at);
-  if (left !== null && left <= 0) {
-    const cap = toUsd(schedule.max_cost_nanousd_per_month);
-    throw conflict(
-      schedule.id,
-      `has nothing left of its $${cap ?? ''} of this month: raise max_cost_usd_per_month.`,
-    );
-  }
   try {
-    return await storeBatch(trx, schedule.project_id, prepared, {
-      now,
-      prices,
-      idempotency: null,
-      tick: { schedule_id: schedule.id, due_at },
-      max_cost_nanousd: left,
-    });
+    const batch = await storeTickBatch(trx, schedule, prepared, settings);
+    if (batch !== null) return batch;
   } catch (error) {
     if (!(error instanceof NightshiftError)) throw error;
     throw ofBody(error, (schedule.body as BatchRequest).max_cost_usd != null);
   }
+  const cap = toUsd(schedule.max_cost_nanousd_per_month);
+  throw conflict(
+    schedule.id,
+    `has nothing left of its $${cap ?? ''} of this month: raise max_cost_usd_per_month.`,
+  );
 }

@@ -1,6 +1,7 @@
 import { ERROR_CATALOGUE, NightshiftError, toUsd, toWireId } from '@nightshift/agent-core';
 import {
   commitScheduleDelayed,
+  commitSchedulePaused,
   commitVisit,
   findSchedule,
   inTransaction,
@@ -18,12 +19,11 @@ import {
   insteadOfStart,
   planVisit,
   prepareBatch,
-  readLeft,
-  storeBatch,
+  signalsOfStored,
+  storeTickBatch,
   type BatchRequest,
   type PreparedBatch,
   type StoredBatch,
-  signalsOfStored,
 } from '@nightshift/intake';
 import type { FlowDeps, FlowReport } from '../../flow-parts/deps.ts';
 
@@ -134,7 +134,10 @@ async function visitDue(
   const visited = await carryOut(deps, trx, schedule, { plan, now, preparation });
   // Its last batch has ended since, and the body is not prepared: the next look does it.
   if (visited === null) return null;
-  await commitVisit(trx, schedule, visited.visit, visited.batch?.batch_id ?? null);
+  const { visit, batch } = visited;
+  if (visit.state === 'paused' && schedule.state === 'active')
+    await commitSchedulePaused(trx, schedule.id, visit.state_reason ?? '');
+  else await commitVisit(trx, schedule, visit, batch?.batch_id ?? null);
   await deps.hooks?.('fire.before_commit');
   return visited;
 }
@@ -154,25 +157,16 @@ async function carryOut(
 ): Promise<Visited | null> {
   if (plan.tick?.kind !== 'start') return { visit: plan, batch: null };
   if (preparation === null) return null;
-  const { due_at } = plan.tick;
-  const left = await readLeft(trx, schedule, due_at);
-  if (left !== null && left <= 0) {
-    const cap = toUsd(schedule.max_cost_nanousd_per_month);
-    const message = `Nothing is left of the $${cap ?? ''} of this month.`;
-    return { visit: insteadOfStart(plan, 'skip', 'no_budget', message), batch: null };
-  }
   if (preparation.kind === 'refused') {
     const { code, message } = preparation.error;
     const visit = insteadOfStart(plan, 'refuse', code, message);
     // Due at once, so that the next look counts the failed ticks.
     return { visit: visit.state === 'active' ? { ...visit, next_due_at: now } : visit, batch: null };
   }
-  const batch = await storeBatch(trx, schedule.project_id, preparation.batch, {
-    now,
-    prices: settings.prices,
-    idempotency: null,
-    tick: { schedule_id: schedule.id, due_at },
-    max_cost_nanousd: left,
-  });
-  return { visit: plan, batch };
+  const settled = { due_at: plan.tick.due_at, now, prices: settings.prices };
+  const batch = await storeTickBatch(trx, schedule, preparation.batch, settled);
+  if (batch !== null) return { visit: plan, batch };
+  const cap = toUsd(schedule.max_cost_nanousd_per_month);
+  const message = `Nothing is left of the $${cap ?? ''} of this month.`;
+  return { visit: insteadOfStart(plan, 'skip', 'no_budget', message), batch: null };
 }

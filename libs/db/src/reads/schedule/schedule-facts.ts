@@ -15,7 +15,7 @@ export interface ScheduleFacts {
 /**
  * Reads the facts of a schedule. A failed tick was refused, or its batch failed; skipped and missed ticks, and open and
  * cancelled batches, do not count.
- * Index: `batch_by_schedule`, `tick_waiting`, primary key of `tick`.
+ * Index: `batch_open_by_schedule`, `tick_waiting`, primary key of `tick` from the last resume on.
  */
 export async function readScheduleFacts(
   db: Database,
@@ -32,7 +32,7 @@ export async function readScheduleFacts(
            (select count(*)::int
               from (select t.outcome, b.state
                       from tick t left join batch b on b.id = t.batch_id
-                     where t.schedule_id = ${id}::uuid and t.created_at > coalesce(${resumed_at}::timestamptz, '-infinity')
+                     where t.schedule_id = ${id}::uuid and t.due_at > coalesce(${resumed_at}::timestamptz, '-infinity')
                        and (t.outcome = 'refused' or b.state in ('completed', 'failed'))
                      order by t.due_at desc limit ${failures_max ?? 0}) last
              where last.outcome = 'refused' or last.state = 'failed') as failures
@@ -49,26 +49,40 @@ export async function readScheduleFacts(
   };
 }
 
+/** The ticks of a schedule in a span of time. */
+export interface TicksOfSpan {
+  readonly id: string;
+  readonly from: Date;
+  readonly to: Date;
+}
+
+/** The money of batches. */
+export interface Spending {
+  readonly spent_nanousd: number;
+  /** An open batch counts with its cap; null: an open batch has none. */
+  readonly committed_nanousd: number | null;
+}
+
 /**
- * Reads the money that the batches of a schedule's ticks in a span of time cost, and may still cost. An open batch counts
- * with its cap; null: an open batch has none.
- * Index: `batch_by_schedule`, primary keys.
+ * Reads the money that the batches of ticks cost, and may still cost, by schedule.
+ * Index: `batch_by_schedule`, primary keys; one statement.
  */
 export async function readScheduleSpending(
   db: Database,
-  scheduleId: string,
-  span: { readonly from: Date; readonly to: Date },
-): Promise<{ readonly spent_nanousd: number; readonly committed_nanousd: number | null }> {
-  const { rows } = await sql<{ spent_nanousd: number; committed_nanousd: number | null }>`
-    select coalesce(sum(t.cost), 0)::bigint as spent_nanousd,
+  spans: readonly TicksOfSpan[],
+): Promise<ReadonlyMap<string, Spending>> {
+  if (spans.length === 0) return new Map();
+  const { rows } = await sql<Spending & { id: string }>`
+    select s.id, coalesce(sum(t.cost), 0)::bigint as spent_nanousd,
            case when not coalesce(bool_or(b.completed_at is null and g.max_cost_nanousd is null), false)
              then coalesce(sum(case when b.completed_at is null then greatest(g.max_cost_nanousd, t.cost) else t.cost end), 0)::bigint
            end as committed_nanousd
-      from batch b
+      from json_to_recordset(${JSON.stringify(spans)}::json) as s("id" uuid, "from" timestamptz, "to" timestamptz)
+      join batch b on b.schedule_id = s.id and b.created_at >= s."from" - interval '1 minute'
+       and b.tick_due_at >= s."from" and b.tick_due_at < s."to"
       left join batch_budget g on g.batch_id = b.id
      cross join lateral (select coalesce(sum(cost_nanousd), 0)::bigint as cost from batch_tally where batch_id = b.id) t
-     where b.schedule_id = ${scheduleId}::uuid and b.created_at >= ${span.from}::timestamptz - interval '1 minute'
-       and b.tick_due_at >= ${span.from}::timestamptz and b.tick_due_at < ${span.to}::timestamptz
+     group by s.id
   `.execute(db);
-  return rows[0] ?? { spent_nanousd: 0, committed_nanousd: 0 };
+  return new Map(rows.map(({ id, ...spending }) => [id, spending]));
 }
