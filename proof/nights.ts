@@ -1,13 +1,7 @@
 /** Nights of a seed: messages that users append, fleets under a cursor, and the check that each message is read once. */
-import { SHIPPED_PRICES } from '../libs/agent-core/src/index.ts';
-import {
-  appendMessages,
-  DEFAULT_PROJECT_ID,
-  inTransaction,
-  readNow,
-  type Database,
-} from '../libs/db/src/index.ts';
-import { prepareBatch, storeBatch, type BatchRequest } from '../libs/intake/src/index.ts';
+import { appendMessages, DEFAULT_PROJECT_ID, inTransaction, type Database } from '../libs/db/src/index.ts';
+import type { BatchRequest } from '../libs/intake/src/index.ts';
+import { storeBody } from '../libs/intake/src/testing.ts';
 import type { Violation } from './invariants.ts';
 import { scriptText, type Turn } from './model.ts';
 import type { Random } from './random.ts';
@@ -99,14 +93,8 @@ export async function storeAppend(
 }
 
 /** Stores a night as the API does and returns the id of its batch. */
-export async function storeNight(db: Database, night: PlannedNight): Promise<string> {
-  const prepared = await prepareBatch(bodyOf(night), () => undefined);
-  return inTransaction(db, async (trx) => {
-    const settings = { now: await readNow(trx), prices: SHIPPED_PRICES, idempotency: null };
-    const { batch_id } = await storeBatch(trx, DEFAULT_PROJECT_ID, prepared, settings);
-    return batch_id;
-  });
-}
+export const storeNight = (db: Database, night: PlannedNight): Promise<string> =>
+  storeBody(db, bodyOf(night));
 
 function bodyOf({ name, kind, accepted }: PlannedNight): BatchRequest {
   const shared = { agents: {}, cursor: CURSORS[kind], apply: accepted === null ? 'auto' : 'review' } as const;

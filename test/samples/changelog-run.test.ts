@@ -49,9 +49,15 @@ function rewrite(sample: Sample, memory: Memory, notes: Sample['notes']): Rewrit
 
 /** Returns the input that a memory rewrite gives to its run. */
 function inputOf(sample: Sample, memory: Memory, notes: Sample['notes']): string {
-  const now = '2026-11-26T02:00:00.000Z';
+  const now = new Date('2026-11-26T02:00:00.000Z');
   const said = buildTranscript(sample, notes).map(({ role, name, content, said_at }, index) => ({
-    ...{ seq: index + 1, role, text: content, at: said_at ?? now, name: name ?? null },
+    ...{
+      seq: index + 1,
+      role,
+      text: content,
+      at: said_at == null ? now : new Date(said_at),
+      name: name ?? null,
+    },
   }));
   const plan = planRewrite(
     {
@@ -61,12 +67,12 @@ function inputOf(sample: Sample, memory: Memory, notes: Sample['notes']): string
         description: null,
         system: systemPrompt,
         context_window_limit: 200_000,
+        blocks: blocksOf(memory),
+        last_run: null,
       },
-      blocks: blocksOf(memory),
       reading: { position: 0, top_seq: said.length, messages: said, is_cut: false },
-      last_run: null,
       tick_due_at: null,
-      now,
+      accepted_at: now,
     },
     { kind: 'memory_rewrite', agents: {}, blocks: memoryLabels },
   );

@@ -15,13 +15,7 @@ export {
 export { acceptPortion, type PortionReport } from './fleet/accept-portion.ts';
 export { assertMatch, checkFleet, toSelection } from './fleet/store-fleet.ts';
 export { readFleetPlans } from './fleet/read-fleet-plans.ts';
-export {
-  prepareBatch,
-  type BatchSource,
-  type PreparedBatch,
-  type PreparedFleet,
-  type PreparedRuns,
-} from './prepare-batch.ts';
+export { prepareBatch, type PreparedBatch, type PreparedFleet, type PreparedRuns } from './prepare-batch.ts';
 export { BATCH_BYTES_MAX, MAX_STEPS_DEFAULT, type BatchRequest } from './request.ts';
 export { requestedRuns } from './requested-runs.ts';
 export {
@@ -29,25 +23,14 @@ export {
   planRewrite,
   REWRITE_CURSOR_DEFAULT,
   type RewriteFacts,
-  type RewritePlan,
   type RewriteReading,
-  type RewriteSkip,
-  type RewriteSpan,
 } from './rewrite/plan-rewrite.ts';
 export { REWRITE_PROMPT } from './rewrite/prompt.ts';
 export { sentence } from './sentence.ts';
-export { signalsOfStored, storeBatch, type StoreSettings, type StoredBatch } from './store-batch.ts';
+export { signalsOfStored, storeBatch, type StoredBatch } from './store-batch.ts';
 export { toResultFormat } from './to-result-format.ts';
 export { toCap, toMessages } from './to-runs.ts';
-export {
-  afterTick,
-  insteadOfStart,
-  planVisit,
-  TICKS_PER_VISIT,
-  waiting,
-  withJitter,
-  type NextRun,
-} from './schedule/plan-visit.ts';
+export { afterTick, insteadOfStart, planVisit, waiting, withJitter } from './schedule/plan-visit.ts';
 export { storeTickBatch, type TickSettings } from './schedule/store-tick-batch.ts';
 export {
   assertRule,

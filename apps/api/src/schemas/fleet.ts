@@ -1,4 +1,5 @@
 import { listOf } from '@nightshift/agent-core';
+import { PARTS_MAX_DEFAULT, REWRITE_CURSOR_DEFAULT } from '@nightshift/intake';
 import { z } from 'zod';
 import { label } from './block.ts';
 import { cursorName } from './cursor.ts';
@@ -56,13 +57,13 @@ export const fleetFields = {
   cursor: cursorName
     .nullish()
     .describe(
-      'Name of the cursor that says which messages of an agent are new. Default of a rewrite: memory_rewrite; rewrites of ' +
-        'different blocks need cursors of their own.',
+      `Name of the cursor that says which messages of an agent are new. Default of a rewrite: ${REWRITE_CURSOR_DEFAULT}; ` +
+        'rewrites of different blocks need cursors of their own.',
     ),
   model: z.string().min(1).max(200).nullish().describe("Handle of the model, in place of the agents' own."),
   max_steps: maxSteps,
   conversation: conversation.describe(
-    'isolated (default): each run has its own conversation. agent: the run continues that of its agent.',
+    "isolated (default): each run has its own conversation. agent: the run continues its agent's conversation.",
   ),
   client_tools: clientTools,
   response_format: resultFormat,
@@ -85,7 +86,9 @@ export const fleetFields = {
     .min(1)
     .max(100)
     .nullish()
-    .describe('Most runs per agent for new messages that exceed half the context window. Default: 8.'),
+    .describe(
+      `Most runs per agent for new messages that exceed half the context window. Default: ${PARTS_MAX_DEFAULT}.`,
+    ),
   hold_if: z
     .strictObject({ shrinks_by: z.number().gt(0).lt(1) })
     .nullish()

@@ -11,6 +11,7 @@ import {
   type Database,
 } from '@nightshift/db';
 import { prepareBatch, storeBatch, type BatchRequest } from '@nightshift/intake';
+import { storeBody } from '@nightshift/intake/testing';
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
 import type { FlowDeps, HookPoint } from '../../src/flow-parts/deps.ts';
 import { acceptBatch } from '../../src/flows/accept-batch/accept-batch.ts';
@@ -44,18 +45,8 @@ async function createFleet(count: number, of: (index: number) => Partial<Submitt
   return agent_ids;
 }
 
-async function submit(body: Partial<BatchRequest> & object): Promise<string> {
-  const prepared = await prepareBatch(
-    { agents: { tags: ['fleet'] }, input: 'Hi {{ agent.name }}.', ...body },
-    () => undefined,
-  );
-  const now = await readNow(db);
-  const { prices } = worker.settings;
-  const { batch_id } = await inTransaction(db, (trx) =>
-    storeBatch(trx, DEFAULT_PROJECT_ID, prepared, { now, prices, idempotency: null }),
-  );
-  return batch_id;
-}
+const submit = (body: Partial<BatchRequest> & object): Promise<string> =>
+  storeBody(db, { agents: { tags: ['fleet'] }, input: 'Hi {{ agent.name }}.', ...body });
 
 const batchOf = (id: string) => readBatch(db, DEFAULT_PROJECT_ID, id);
 const inputsOf = async (id: string) =>

@@ -6,11 +6,10 @@ import {
   DEFAULT_PROJECT_ID,
   inTransaction,
   readBatch,
-  readNow,
   rejectHeldChanges,
   type Database,
 } from '@nightshift/db';
-import { prepareBatch, storeBatch } from '@nightshift/intake';
+import { storeBody } from '@nightshift/intake/testing';
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
 import type { FlowDeps } from '../../src/flow-parts/deps.ts';
 import { acceptBatch } from '../../src/flows/accept-batch/accept-batch.ts';
@@ -65,14 +64,7 @@ async function say(agentId: string, text: string): Promise<void> {
   );
 }
 
-async function submit(body: object): Promise<string> {
-  const prepared = await prepareBatch(body, () => undefined);
-  const settings = { now: await readNow(db), prices: worker.settings.prices, idempotency: null };
-  const { batch_id } = await inTransaction(db, (trx) =>
-    storeBatch(trx, DEFAULT_PROJECT_ID, prepared, settings),
-  );
-  return batch_id;
-}
+const submit = (body: object): Promise<string> => storeBody(db, body);
 
 async function night(body: object): Promise<Awaited<ReturnType<typeof batchOf>>> {
   const id = await submit(body);

@@ -85,7 +85,7 @@ export function checkWritable(
   );
 }
 
-/** Refuses a new label outside of those that a run may write. */
+/** Refuses a new label that a run may not write. */
 export function checkMayName(label: string, writable: WritableLabels): Refusal | null {
   if (mayWrite(label, writable)) return null;
   return refuse(`No memory block may be named '${label}' in this run. ${listWritable(writable)}`);

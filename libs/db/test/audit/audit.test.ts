@@ -153,7 +153,7 @@ async function live(on: Database): Promise<void> {
   );
 }
 
-/** Runs nights under a cursor: one that counts, one of two parts whose second failed, and an open one; rewinds another cursor. */
+/** Runs nights under a cursor: a good night, a night whose second part failed, and an open night. Rewinds another cursor. */
 async function liveCursor(on: Database): Promise<void> {
   const [agent] = (await createTestAgents(on, 1)) as [NewAgent];
   await say(on, agent, ['one', 'two', 'three', 'four']);

@@ -3,7 +3,7 @@ import type { ScheduleFacts, ScheduleRow, ScheduleVisit, TickDecision } from '@n
 import { nextTick, ticksUntil } from './rule.ts';
 
 /** Maximum missed ticks of one transaction: a minute rule after weeks of outage takes many. */
-export const TICKS_PER_VISIT = 500;
+const TICKS_PER_VISIT = 500;
 
 /** The part of a schedule that its moments depend on. */
 type Timed = Pick<ScheduleRow, 'id' | 'cron' | 'time_zone' | 'jitter_s' | 'ends_at'>;
@@ -16,7 +16,7 @@ export function withJitter(schedule: Pick<Timed, 'id' | 'jitter_s'>, tick: Date)
 }
 
 /** The columns of a schedule that say when it runs next. */
-export type NextRun = Pick<ScheduleVisit, 'state' | 'state_reason' | 'tick_due_at' | 'next_due_at'>;
+type NextRun = Pick<ScheduleVisit, 'state' | 'state_reason' | 'tick_due_at' | 'next_due_at'>;
 
 /** Returns the state of an active schedule after a moment: due at its next one, or ended. */
 export function afterTick(schedule: Timed, tick: Date): NextRun {

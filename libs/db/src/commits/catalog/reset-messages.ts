@@ -1,7 +1,7 @@
 import { NightshiftError, toWireId } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
-import { lockConversations } from '../../locks/run/lock-conversations.ts';
+import { lockConversationOfAgent } from '../../locks/run/lock-conversations.ts';
 
 /**
  * Resets an agent's conversation: later requests, searches, counts and its message list begin behind the present messages.
@@ -10,24 +10,16 @@ import { lockConversations } from '../../locks/run/lock-conversations.ts';
  * Locks: the conversation. Index: primary keys.
  */
 export async function resetMessages(trx: Tx, projectId: string, agentId: string): Promise<void> {
-  const agent = await trx
-    .selectFrom('agent')
-    .select('conversation_id')
-    .where('id', '=', agentId)
-    .where('project_id', '=', projectId)
-    .where('deleted_at', 'is', null)
-    .executeTakeFirst();
-  if (agent === undefined) throw new NightshiftError('not_found', `There is no agent agent-${agentId}.`);
-  await lockConversations(trx, [agent.conversation_id]);
+  const conversationId = await lockConversationOfAgent(trx, projectId, agentId);
   // A separate statement: it sees a holder that committed during the wait for the lock.
   const { rows } = await sql<{ run_id: string | null }>`
     with free as (
       update conversation c
          set reset_seq = l.seq, context_from_seq = l.seq + 1, summary_to_seq = null
-        from (select coalesce((select seq from message where conversation_id = ${agent.conversation_id}
+        from (select coalesce((select seq from message where conversation_id = ${conversationId}
                                 order by seq desc limit 1), 0) as seq) l
-       where c.id = ${agent.conversation_id} and c.run_id is null)
-    select run_id from conversation where id = ${agent.conversation_id}
+       where c.id = ${conversationId} and c.run_id is null)
+    select run_id from conversation where id = ${conversationId}
   `.execute(trx);
   const holder = rows[0]?.run_id ?? null;
   if (holder === null) return;

@@ -2,7 +2,7 @@ import { NightshiftError } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
 import { NOW } from '../../fragments.ts';
-import { lockConversations } from '../../locks/run/lock-conversations.ts';
+import { lockConversationOfAgent } from '../../locks/run/lock-conversations.ts';
 import { countNewMessages } from '../../reads/cursor/read-cursors.ts';
 
 /** A message by number (0: before the first), or the moment from which on messages are new again. */
@@ -23,15 +23,7 @@ export async function rewindCursor(
   name: string,
   target: RewindTarget,
 ): Promise<void> {
-  const agent = await trx
-    .selectFrom('agent')
-    .select('conversation_id')
-    .where('id', '=', agentId)
-    .where('project_id', '=', projectId)
-    .where('deleted_at', 'is', null)
-    .executeTakeFirst();
-  if (agent === undefined) throw new NightshiftError('not_found', `There is no agent agent-${agentId}.`);
-  await lockConversations(trx, [agent.conversation_id]);
+  const conversationId = await lockConversationOfAgent(trx, projectId, agentId);
   const topSeq = await readSettledTop(trx, projectId, agentId, name);
   if ('seq' in target && target.seq > topSeq) {
     const message = `the conversation of agent-${agentId} has no message ${target.seq}`;
@@ -39,7 +31,7 @@ export async function rewindCursor(
       fields: [{ path: '/to_message_id', message }],
     });
   }
-  const toSeq = 'seq' in target ? target.seq : await readSeqBefore(trx, agent.conversation_id, target.before);
+  const toSeq = 'seq' in target ? target.seq : await readSeqBefore(trx, conversationId, target.before);
   await trx
     .insertInto('cursor_rewind')
     .values({ agent_id: agentId, name, project_id: projectId, to_seq: toSeq, rewinds: 1 })

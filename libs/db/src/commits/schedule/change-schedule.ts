@@ -75,7 +75,7 @@ function takenName(name: string): NightshiftError {
 }
 
 /**
- * Pauses a schedule, which the caller holds. A tick of its rule that waits is skipped; one that a person asked for still runs.
+ * Pauses a schedule, which the caller holds. It skips a waiting tick of the rule; a waiting manual tick still runs.
  */
 export async function commitSchedulePaused(trx: Tx, scheduleId: string, reason: string): Promise<void> {
   await trx

@@ -1,3 +1,4 @@
+import { NightshiftError } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
 import { uuidArray } from '../../uuid-array.ts';
@@ -15,6 +16,23 @@ export async function lockConversations(trx: Tx, conversationIds: readonly strin
       select from conversation where id = any(${uuidArray(conversationIds)}::uuid[]) order by id for no key update
     ) locked
   `.execute(trx);
+}
+
+/**
+ * Locks the conversation of an agent and returns its id. Throws: `not_found` for an unknown or deleted agent.
+ * Index: primary keys.
+ */
+export async function lockConversationOfAgent(trx: Tx, projectId: string, agentId: string): Promise<string> {
+  const agent = await trx
+    .selectFrom('agent')
+    .select('conversation_id')
+    .where('id', '=', agentId)
+    .where('project_id', '=', projectId)
+    .where('deleted_at', 'is', null)
+    .executeTakeFirst();
+  if (agent === undefined) throw new NightshiftError('not_found', `There is no agent agent-${agentId}.`);
+  await lockConversations(trx, [agent.conversation_id]);
+  return agent.conversation_id;
 }
 
 /** As {@link lockConversations}, for the conversations of agents. */

@@ -18,7 +18,7 @@ export interface Added {
   readonly thinks_always: boolean;
   /** Overrides the agent's system prompt; null for none. */
   readonly system: string | null;
-  /** Replaces the agent's tools by those that rewrite memory, and drops its tool rules. */
+  /** Replaces the agent's tools by the memory tools of a rewrite, without tool rules. */
   readonly memory_tools_only: boolean;
   /** Sorted; null for all. */
   readonly writable_labels: readonly string[] | null;

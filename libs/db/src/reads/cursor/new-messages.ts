@@ -41,7 +41,7 @@ export interface Scan {
 
 type Scanner = (db: Database, ranges: readonly Range[], bounds: Bounds) => Promise<ReadonlyMap<string, Scan>>;
 
-/** Scans ranges, and what is left of those without a new message so far. Without messages it returns no scan. */
+/** Scans ranges until each has a new message or is read to its end. A range without new messages has no scan. */
 export async function scanUntilFound(
   db: Database,
   ranges: readonly Range[],

@@ -153,8 +153,8 @@ export async function readLastTickDueAt(trx: Tx, scheduleId: string): Promise<Da
 }
 
 /**
- * Reads the ids of due schedules that no transaction holds, oldest first. It locks them for the statement alone, to skip
- * those that are held.
+ * Reads the ids of due schedules that no transaction holds, oldest first. The statement locks them only to skip the
+ * ids of held rows.
  * Index: `schedule_due`.
  */
 export async function readDueScheduleIds(db: Database, limit: number): Promise<readonly string[]> {
