@@ -64,7 +64,7 @@ export async function fleet(bench: Bench): Promise<ScenarioResult> {
         },
       ],
       notes: [
-        'Requests are accepted in one transaction without the API; the fleet through it, from the request to `running`.',
+        'Requests are accepted in one transaction without the API; the fleet through it, from the request to `running`, after a first request has started its thread of large bodies (0.9 s here).',
       ],
     };
   } finally {
@@ -82,15 +82,11 @@ async function acceptFleet(bench: Bench, setup: ProductSetup, runs: number) {
       (flow, detail) => flow === 'accept-batch' && detail['outcome'] === 'accepted',
     );
     worker.start();
+    // The first body with a template starts the API's thread for such bodies; this one stores nothing.
+    await post(api.url, '/v1/batches/estimate', { ...BODY, agents: { limit: 1 } });
     bench.say('fleet: accepting the fleet');
     const from = performance.now();
-    const response = await fetch(`${api.url}/v1/batches`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${API_KEY}`, 'content-type': 'application/json' },
-      body: JSON.stringify(BODY),
-    });
-    if (!response.ok)
-      throw new Error(`POST /v1/batches answered ${response.status}: ${await response.text()}`);
+    await post(api.url, '/v1/batches', BODY);
     const { detail } = await within(bench.options.timeoutMs, 'The accept', accepted);
     const acceptMs = performance.now() - from;
     if (Number(detail['runs']) !== runs) throw new Error(`The fleet has ${String(detail['runs'])} runs.`);
@@ -99,4 +95,14 @@ async function acceptFleet(bench: Bench, setup: ProductSetup, runs: number) {
   } finally {
     await api.stop();
   }
+}
+
+async function post(url: string, path: string, body: object): Promise<void> {
+  const response = await fetch(`${url}${path}`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${API_KEY}`, 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  });
+  const text = await response.text();
+  if (!response.ok) throw new Error(`POST ${path} answered ${response.status}: ${text}`);
 }

@@ -794,7 +794,6 @@ alter table block_event add constraint block_event_block_id_fkey FOREIGN KEY (bl
 alter table block_event add constraint block_event_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table block_revision add constraint block_revision_block_id_fkey FOREIGN KEY (block_id) REFERENCES block(id) ON DELETE CASCADE;
 alter table block_revision add constraint block_revision_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
-alter table conversation add constraint conversation_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table conversation_summary add constraint conversation_summary_conversation_id_fkey FOREIGN KEY (conversation_id) REFERENCES conversation(id);
 alter table conversation_summary add constraint conversation_summary_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table credential add constraint credential_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);

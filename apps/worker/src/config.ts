@@ -301,7 +301,7 @@ export function readConfig(env: NodeJS.ProcessEnv): WorkerConfig {
       ingest_lanes: e.INGEST_LANES,
       chunk_lines: e.CHUNK_LINES,
       chunks_in_flight: 2,
-      agents_per_portion: 1_000,
+      agents_per_portion: 2_000,
       line_bytes_max: 32_000_000,
       alone_delay_ms_max: 5_000,
       streams_max: 12,

@@ -55,7 +55,7 @@ test('every absent variable has its documented default', () => {
       results_bytes_per_second_min: 1_000,
       results_rate_window_ms: 300_000,
       ingest_lanes: 2,
-      agents_per_portion: 1_000,
+      agents_per_portion: 2_000,
       chunk_lines: 1_000,
       chunks_in_flight: 2,
       line_bytes_max: 32_000_000,

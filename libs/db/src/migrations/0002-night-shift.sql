@@ -156,3 +156,9 @@ create table tick (
 );
 create unique index tick_by_batch on tick (batch_id) where batch_id is not null;
 create unique index tick_waiting on tick (schedule_id) where outcome = 'waiting';
+
+
+-- ---------- Isolated conversations ----------
+
+-- Each isolated run inserts a conversation: like its run, without a look-up of its project.
+alter table conversation drop constraint conversation_project_id_fkey;

@@ -23,7 +23,7 @@ import { planAgent, sharedRun, type AgentPlan, type SkipReason, type Span } from
 /** Timeout of filling in the inputs of a portion. Unit: ms. */
 const PORTION_MS_MAX = 2_000;
 /** Timeout of filling in one input, after that. With it, a portion of endless inputs stays below a lease. Unit: ms. */
-const AGENT_MS_MAX = 20;
+const AGENT_MS_MAX = 10;
 /** Bytes of new messages that are read at once, and of one agent of a fleet; a rewrite reads more of an agent in parts. */
 const NEW_BYTES_MAX = 16 * 1024 * 1024;
 const NEW_BYTES_PER_AGENT = { fleet: 1024 * 1024, memory_rewrite: 4 * 1024 * 1024 };
@@ -59,7 +59,7 @@ export function cursorOf(source: BatchSource): string | null {
 }
 
 /**
- * Plans the runs of up to a thousand agents from the facts as they are now. Stores nothing. Under a cursor the plan holds
+ * Plans the runs of up to a few thousand agents from the facts as they are now. Stores nothing. Under a cursor the plan holds
  * only as long as the caller has locked the agents' conversations.
  */
 export async function readFleetPlans(
@@ -81,14 +81,18 @@ export async function readFleetPlans(
     const reason = skipReasonOf(run, found.get(wanted[index]?.key ?? ''), scope, prices);
     if (reason !== null) skipped.set(run.agent_id, reason);
   }
-  const accepted = planned.filter(({ run }) => !skipped.has(run.agent_id));
-  const runs = accepted.map(({ run }) => run);
-  const requested = requestedDefinitions(runs);
+  const accepted = planned.flatMap(({ run, span }, index) => {
+    const request = wanted[index];
+    const agent = found.get(request?.key ?? '');
+    return request === undefined || agent === undefined || skipped.has(run.agent_id)
+      ? []
+      : [{ run, span, request, agent }];
+  });
   return {
     agents_taken: agent_ids.length,
-    runs,
-    requested,
-    agents: requested.flatMap(({ key }) => found.get(key) ?? []),
+    runs: accepted.map(({ run }) => run),
+    requested: accepted.map(({ request }) => request),
+    agents: accepted.map(({ agent }) => agent),
     spans: accepted.map(({ span }) => span),
     blocks: [...plans].flatMap(([agent_id, plan]) =>
       'skip' in plan || skipped.has(agent_id) ? [] : plan.create.map((label) => ({ agent_id, label })),

@@ -59,9 +59,10 @@ export async function readNextBatchAgents(
     .selectFrom('batch_agent')
     .select('agent_id')
     .where('batch_id', '=', id)
+    // Ordinals have no gaps. A bound instead of a limit: a planner without statistics would sort all agents for it.
     .where('ordinal', '>=', agents_taken)
+    .where('ordinal', '<', agents_taken + limit)
     .orderBy('ordinal')
-    .limit(limit)
     .execute();
   return rows.map((row) => row.agent_id);
 }
