@@ -1,0 +1,1 @@
+-- The cost of a night: prompts that only grow, statistics of steps, pilots, waits with a reason.
