@@ -391,6 +391,16 @@ create table idempotency_key (
 );
 CREATE INDEX idempotency_key_by_age ON public.idempotency_key USING btree (created_at);
 
+create table memory_notice (
+  run_id uuid not null,
+  seq integer not null,
+  project_id uuid not null,
+  block_ids uuid[] not null,
+  block_revisions integer[] not null,
+  block_labels text[],
+  constraint memory_notice_pkey PRIMARY KEY (run_id, seq)
+);
+
 create table message (
   project_id uuid not null,
   conversation_id uuid not null,
@@ -538,6 +548,8 @@ create table run (
   max_cost_nanousd bigint,
   max_output_tokens bigint,
   overdue_from timestamp with time zone,
+  prompt_number integer,
+  prompt_attempt smallint,
   constraint run_pkey PRIMARY KEY (id),
   constraint run_batch_id_ordinal_key UNIQUE (batch_id, ordinal),
   constraint run_attempt_check CHECK (((attempt >= 1) AND (attempt <= 255))),
@@ -553,6 +565,7 @@ CASE
     WHEN (ended_at IS NULL) THEN deadline_at
     ELSE NULL::timestamp with time zone
 END))),
+  constraint run_prompt CHECK (((prompt_number IS NULL) = (prompt_attempt IS NULL))),
   constraint run_started CHECK ((((state = 'queued'::text) AND (num_nonnulls(first_seq, last_seq, started_at) = 0)) OR ((state = ANY (ARRAY['failed'::text, 'cancelled'::text])) AND (num_nonnulls(first_seq, last_seq, started_at) = ANY (ARRAY[0, 3]))) OR ((state <> 'queued'::text) AND (num_nonnulls(first_seq, last_seq, started_at) = 3)))),
   constraint run_state_check CHECK ((state = ANY (ARRAY['queued'::text, 'ready'::text, 'in_flight'::text, 'acting'::text, 'requires_action'::text, 'completed'::text, 'failed'::text, 'cancelled'::text, 'expired'::text]))),
   constraint run_steps_bounded CHECK (((step_number >= 1) AND (step_number <= (max_steps + summary_steps)))),
@@ -652,6 +665,8 @@ create table step (
   passages integer,
   passage_tags text[],
   block_labels text[],
+  prompt_number integer,
+  prompt_attempt smallint,
   constraint step_pkey PRIMARY KEY (run_id, number, attempt),
   constraint step_answered CHECK (((state <> ALL (ARRAY['answered'::text, 'done'::text])) OR (stop_reason IS NOT NULL))),
   constraint step_applied CHECK (((state = ANY (ARRAY['answered'::text, 'done'::text])) = (applied_at IS NOT NULL))),
@@ -666,6 +681,7 @@ create table step (
   constraint step_max_tokens_fitted CHECK (((max_tokens_fitted >= 1) AND (max_tokens_fitted <= max_tokens))),
   constraint step_output_tokens_check CHECK ((output_tokens >= 0)),
   constraint step_passages_check CHECK ((passages >= 0)),
+  constraint step_prompt CHECK ((((prompt_number IS NULL) = (prompt_attempt IS NULL)) AND ((prompt_number IS NULL) OR (ROW(prompt_number, prompt_attempt) <= ROW(number, attempt))))),
   constraint step_reserved CHECK (((reserved_nanousd IS NULL) = (reserved_output_tokens IS NULL))),
   constraint step_reserved_nanousd_check CHECK ((reserved_nanousd >= 0)),
   constraint step_state_check CHECK ((state = ANY (ARRAY['sealed'::text, 'answered'::text, 'done'::text, 'lost'::text, 'errored'::text, 'expired'::text, 'canceled'::text])))
@@ -809,6 +825,7 @@ alter table held_change add constraint held_change_draft_id_fkey FOREIGN KEY (dr
 alter table held_change add constraint held_change_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table idempotency_key add constraint idempotency_key_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES batch(id);
 alter table idempotency_key add constraint idempotency_key_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table memory_notice add constraint memory_notice_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table passage add constraint passage_agent_id_fkey FOREIGN KEY (agent_id) REFERENCES agent(id);
 alter table passage add constraint passage_held_by_batch_id_fkey FOREIGN KEY (held_by_batch_id) REFERENCES batch(id);
 alter table passage add constraint passage_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);

@@ -210,6 +210,7 @@ export { mayHoldBlankText, withoutBlankTexts } from './wire/anthropic/blank-text
 export { mayHoldThoughts, withoutThoughts } from './wire/anthropic/thoughts.ts';
 export { compileMemory, type CompileOptions } from './memory/compile.ts';
 export { compileMemoryMetadata, SHOWN_TAGS_MAX, type MemoryMetadata } from './memory/metadata.ts';
+export { memoryNotice, type LineDiff, type ToldBlock, type UntoldChange } from './memory/notice.ts';
 export { isMemoryTool, MEMORY_TOOLS, REWRITE_TOOLS } from './memory/definitions.ts';
 export { toolResultsMessage, type AnsweredCall } from './tools/results.ts';
 export { checkInputSchema, createArgumentValidator, type ArgumentValidator } from './tools/validate.ts';
@@ -221,6 +222,8 @@ export {
 export type { StoredMessage, ToolNames } from './wire/letta/stored-message.ts';
 export { toLettaMessages, type LettaMessage, type UnionOptions } from './wire/letta/union-message.ts';
 export { modelTraits, type ModelTraits } from './model/traits.ts';
+export { ALL_MARKS, NO_MARKS, type CacheMarks } from './model/cache-marks.ts';
+export { decideCacheMarks, expectedRequests, type CacheFacts } from './money/cache-marks.ts';
 export { parseToolRules, toolRuleSchema, type ParsedRules, type ToolRule } from './rules/rule.ts';
 export { checkRulesFit } from './decide/check-rules.ts';
 export { checkRequiredTools } from './rules/reach.ts';

@@ -24,6 +24,13 @@ export const AS_FIRST = sql`as materialized`;
  */
 export const PLACE = sql`ctid`;
 
+/**
+ * Assignments for a run whose sealed step is deleted unsent: if its prompt began with that step, the next step begins it.
+ */
+export const WITHOUT_UNSENT_PROMPT = sql`
+  prompt_number = case when (r.prompt_number, r.prompt_attempt) is distinct from (r.step_number, r.attempt) then r.prompt_number end,
+  prompt_attempt = case when (r.prompt_number, r.prompt_attempt) is distinct from (r.step_number, r.attempt) then r.prompt_attempt end`;
+
 /** The database's time, the only clock for decisions about rows. */
 export const NOW = sql<Date>`app_now()`;
 

@@ -337,6 +337,9 @@ export {
   type SealedRequest,
 } from './reads/run/sealed-requests.ts';
 export { readStalePrefixes } from './reads/run/stale-prefixes.ts';
+export { readUntoldChanges, type UntoldChangeOfRun } from './reads/memory/untold-changes.ts';
+export { commitNotices, commitUntold, type Notice } from './commits/memory/notices.ts';
+export { readCacheHits, type CacheHits } from './reads/provider-batch/cache-hits.ts';
 export { readTokenCalibrations } from './reads/provider-batch/token-calibrations.ts';
 export type { TokenSample } from './commits/provider-batch/token-calibrations.ts';
 export { commitStepsFitted, type FittedStep } from './commits/run/fit-steps.ts';

@@ -306,6 +306,8 @@ export interface RunTable {
   ended_at: Timestamp | null;
   max_cost_nanousd: number | null;
   max_output_tokens: number | null;
+  prompt_number: number | null;
+  prompt_attempt: number | null;
 }
 
 export interface QueuedInputTable {
@@ -409,6 +411,17 @@ export interface StepTable {
   reserved_output_tokens: number | null;
   passages: number | null;
   passage_tags: string[] | null;
+  prompt_number: number | null;
+  prompt_attempt: number | null;
+}
+
+export interface MemoryNoticeTable {
+  run_id: string;
+  seq: number;
+  project_id: string;
+  block_ids: string[];
+  block_revisions: number[];
+  block_labels: string[] | null;
 }
 
 export interface MessageTable {
@@ -624,4 +637,5 @@ export interface DB {
   audit_report: AuditReportTable;
   idempotency_key: IdempotencyKeyTable;
   token_calibration: TokenCalibrationTable;
+  memory_notice: MemoryNoticeTable;
 }

@@ -7,7 +7,7 @@ export function toTagName(label: string): string {
 
 /** Returns the tag names of the memory section in lower case: the fixed tags and a tag for each label. */
 export function tagNames(labels: readonly string[]): ReadonlySet<string> {
-  const fixed = ['memory_blocks', 'description', 'metadata', 'warning', 'value'];
+  const fixed = ['memory_blocks', 'memory_update', 'description', 'metadata', 'warning', 'value'];
   return new Set([...fixed, ...labels.map((label) => toTagName(label).toLowerCase())]);
 }
 

@@ -12,6 +12,8 @@ export interface ModelTraits {
   readonly thinks_always: boolean;
   /** Accepts an `effort`; other models answer with 400. */
   readonly takes_effort: boolean;
+  /** Smallest prompt prefix that its cache keeps. Unit: tokens. */
+  readonly cacheable_tokens_min: number;
 }
 
 /** Models before the generation of Opus 5.5 and Fable 5.1, by the provider's names, perhaps with a date. */
@@ -24,6 +26,13 @@ const WITHOUT_EFFORT = /^claude-(?:haiku|sonnet)-4-5(?:-\d{8})?$/;
 /** Models of that generation with thinking that can be turned off, so that a call can be forced. */
 const FORCEABLE = /^claude-haiku-5-5(?:-\d{8})?$/;
 
+/** Smallest cached prefixes by model, after the provider's documents of autumn 2026; 1,024 tokens for all others. */
+const CACHEABLE_TOKENS_MIN: readonly (readonly [RegExp, number])[] = [
+  [/^claude-(?:opus-5|fable-5|mythos-5)/, 512],
+  [/^claude-opus-4-7/, 2_048],
+  [/^claude-(?:opus-4-[56]|haiku-4-5)/, 4_096],
+];
+
 /** Returns the traits of a model. An unknown model counts as the latest generation, which is the strictest. */
 export function modelTraits(modelName: string): ModelTraits {
   const isEarlier = EARLIER.test(modelName);
@@ -35,5 +44,6 @@ export function modelTraits(modelName: string): ModelTraits {
     takes_adaptive_thinking: !ONLY_BUDGETED.test(modelName),
     thinks_always: !isForceable,
     takes_effort: !WITHOUT_EFFORT.test(modelName),
+    cacheable_tokens_min: CACHEABLE_TOKENS_MIN.find(([names]) => names.test(modelName))?.[1] ?? 1_024,
   };
 }

@@ -44,6 +44,8 @@ function definition(
   };
 }
 
+const STATIC_MARK = { static: true, memory: false, end: false };
+
 const messages_json = '[{"role":"user","content":"hi"}]';
 
 function params(given: Parameters<typeof definition>[0], memory = ''): JsonObject {
@@ -51,6 +53,7 @@ function params(given: Parameters<typeof definition>[0], memory = ''): JsonObjec
     memory,
     messages_json,
     max_tokens: 9,
+    marks: STATIC_MARK,
   });
   return (JSON.parse(text) as { params: JsonObject }).params;
 }
@@ -62,18 +65,36 @@ describe('a request', () => {
     );
     const text = encodeRequest('n0nce1-00-1', encoded, {
       memory: 'likes "tea"\n',
-      messages_json,
+      messages_json: '[{"role":"user","content":[{"type":"text","text":"hi"}]}]',
       max_tokens: 77,
+      marks: { static: true, memory: true, end: true },
     });
     expect(text).toBe(
       '{"custom_id":"n0nce1-00-1","params":{"model":"claude-opus-5-5","max_tokens":77,' +
         '"system":[{"type":"text","text":"Be kind.","cache_control":{"type":"ephemeral","ttl":"1h"}},' +
-        '{"type":"text","text":"likes \\"tea\\"\\n"}],' +
+        '{"type":"text","text":"likes \\"tea\\"\\n","cache_control":{"type":"ephemeral","ttl":"1h"}}],' +
         '"tools":[{"name":"core_memory_append","description":"Appends to a block.","input_schema":' +
         '{"type":"object","properties":{"label":{"type":"string"}},"required":["label"]}}],' +
         '"tool_choice":{"type":"auto","disable_parallel_tool_use":true},' +
-        '"thinking":{"type":"adaptive"},"messages":[{"role":"user","content":"hi"}]}}',
+        '"thinking":{"type":"adaptive"},"messages":[{"role":"user","content":' +
+        '[{"type":"text","text":"hi","cache_control":{"type":"ephemeral","ttl":"1h"}}]}]}}',
     );
+  });
+
+  test.each([
+    [
+      'behind an answer',
+      '[{"role":"user","content":[]},{"role":"assistant","content":[{"type":"text","text":"so"}]}]',
+    ],
+    ['beside a mark', '[{"role":"user","content":[{"type":"text","text":"x","cache_control":null}]}]'],
+    ['without a block', '[{"role":"user","content":[]}]'],
+  ])('gets no mark at its end %s', (_case, messages) => {
+    const at = (end: boolean): string =>
+      encodeRequest('n-1', encodeDefinition(definition()), {
+        ...{ memory: '', messages_json: messages, max_tokens: 9 },
+        marks: { static: true, memory: true, end },
+      });
+    expect(at(true)).toBe(at(false));
   });
 
   test.each(['assistant', 'system'])('begins with the user, also where the %s speaks first', (role) => {
@@ -110,7 +131,12 @@ describe('a request', () => {
         fc.nat(),
         (system, memory, list, extra, n) => {
           const given = definition({ system, extra: extra as JsonObject });
-          const parts = { memory, messages_json: JSON.stringify(list), max_tokens: n + 1 };
+          const parts = {
+            memory,
+            messages_json: JSON.stringify(list),
+            max_tokens: n + 1,
+            marks: STATIC_MARK,
+          };
           const encoded = encodeDefinition(given);
           const request = encodeRequest('a_b-c', encoded, parts);
 
@@ -135,8 +161,8 @@ describe('a request', () => {
           });
           expect(encodeRequest('a_b-c', encodeDefinition(structuredClone(given)), parts)).toBe(request);
           // Parts written separately make the same bytes: no surrogate pair is split.
-          const frame = encodeFrame(encoded, memory, null);
-          const written = requestInParts('a_b-c', encoded, { ...parts, frame }).map((part) =>
+          const frame = encodeFrame(encoded, memory, null, STATIC_MARK);
+          const written = requestInParts('a_b-c', encoded, { ...parts, frame, end_mark: false }).map((part) =>
             Buffer.from(part),
           );
           expect(Buffer.concat(written).equals(Buffer.from(request))).toBe(true);

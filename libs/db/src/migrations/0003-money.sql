@@ -1,1 +1,31 @@
 -- The cost of a night: prompts that only grow, statistics of steps, pilots, waits with a reason.
+
+
+-- ---------- Requests that only grow ----------
+
+alter table run
+  -- The attempt of a step whose memory all requests of the run show; null: the next request compiles its memory anew.
+  add column prompt_number integer,
+  add column prompt_attempt smallint,
+  add constraint run_prompt check ((prompt_number is null) = (prompt_attempt is null));
+
+alter table step
+  -- The attempt whose memory this request shows: its own, or an earlier one of its run. Null: a request sealed before this
+  -- migration, which shows its own.
+  add column prompt_number integer,
+  add column prompt_attempt smallint,
+  add constraint step_prompt check ((prompt_number is null) = (prompt_attempt is null)
+    and (prompt_number is null or (prompt_number, prompt_attempt) <= (number, attempt)));
+
+-- User messages that told a run what others wrote into its memory.
+create table memory_notice (
+  run_id uuid not null,
+  -- Its message in the conversation of the run.
+  seq integer not null,
+  project_id uuid not null references project,
+  -- What the run knows with it: its blocks, their revisions and labels.
+  block_ids uuid[] not null,
+  block_revisions integer[] not null,
+  block_labels text[],
+  primary key (run_id, seq)
+);

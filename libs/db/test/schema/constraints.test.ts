@@ -40,6 +40,7 @@ const VALID: Readonly<Record<string, Row>> = {
     tool_rules: '[]',
     tools: '[]',
   },
+  memory_notice: { run_id: ID, seq: 1, project_id, block_ids: [], block_revisions: [] },
   token_calibration: { model: 'claude', project_id, bytes_per_token: 4, samples: 1 },
   agent: {
     id: ID,
@@ -384,6 +385,13 @@ const REFUSED: Readonly<Record<string, readonly Row[]>> = {
     { ended_at: NOW },
     { state: 'lost' },
     { state: 'done', stop_reason: 'end_turn', applied_at: NOW },
+  ],
+  'run.run_prompt': [{ prompt_number: 1 }, { prompt_attempt: 1 }],
+  'step.step_prompt': [
+    { prompt_number: 1 },
+    { prompt_attempt: 1 },
+    { prompt_number: 1, prompt_attempt: 2 },
+    { prompt_number: 2, prompt_attempt: 1 },
   ],
   'step.step_counts': [{ passages: 1 }, { passage_tags: '{a}' }],
   'step.step_error': [{ state: 'errored', ended_at: NOW }],

@@ -12,6 +12,7 @@ import {
   summaryRequest,
   toCustomId,
   type BlockView,
+  type CacheMarks,
   type ContentBlock,
   type JsonObject,
   type Trail,
@@ -36,14 +37,15 @@ export interface RequestText {
 
 /**
  * Reads the data of a page of sealed requests and returns their encoder.
- * The same request always gives the same bytes. The encoder throws for a request that cannot be built, which harms no
- * other.
+ * The same request and marks always give the same bytes. The encoder throws for a request that cannot be built, which harms
+ * no other.
  */
 export async function openEncoder(
   deps: Pick<FlowDeps, 'definitions'>,
   db: Database,
   nonce: string,
   page: readonly SealedRequest[],
+  marksOf: MarksOf,
 ): Promise<(request: SealedRequest) => RequestText> {
   const definitions = await deps.definitions.get(
     db,
@@ -59,32 +61,50 @@ export async function openEncoder(
       const text = encodeSummary(customId, request, cached);
       return { parts: [text], images: countImages(text), made_by: cached };
     }
-    const frame = frameOf(cached, memoryOf(request, cached, blocks), toolChoiceOf(request, cached));
+    const memory = memoryOf(request, cached, blocks);
     const messages_json = withSummary(request);
+    const marks = marksOf(request, cached, { memory: memory.length, messages: messages_json.length });
+    const frame = frameOf(cached, memory, toolChoiceOf(request, cached), marks);
     const { max_tokens } = request;
+    const parts = { frame: frame.text, messages_json, max_tokens, end_mark: marks.end };
     return {
-      parts: requestInParts(customId, cached.encoded, { frame: frame.text, messages_json, max_tokens }),
+      parts: requestInParts(customId, cached.encoded, parts),
       images: frame.images + countImages(messages_json),
       made_by: cached,
     };
   };
 }
 
+/** Returns the cache marks of a request, of which memory and messages have these lengths in characters. */
+export type MarksOf = (
+  request: SealedRequest,
+  made_by: CachedDefinition,
+  lengths: { readonly memory: number; readonly messages: number },
+) => CacheMarks;
+
 /** The JSON before and after the messages of a request. */
 interface Frame {
   readonly memory: string;
+  readonly marks: CacheMarks;
   readonly text: string;
   readonly images: number;
 }
 
 /** Creates frames and keeps the last of each definition: requests without memory share it. */
-function createFrames(): (cached: CachedDefinition, memory: string, toolChoice: JsonObject | null) => Frame {
+function createFrames(): (
+  cached: CachedDefinition,
+  memory: string,
+  toolChoice: JsonObject | null,
+  marks: CacheMarks,
+) => Frame {
   const last = new Map<CachedDefinition, Frame>();
-  return (cached, memory, toolChoice) => {
+  return (cached, memory, toolChoice, marks) => {
     const known = last.get(cached);
-    if (known !== undefined && toolChoice === null && known.memory === memory) return known;
-    const text = encodeFrame(cached.encoded, memory, toolChoice);
-    const frame = { memory, text, images: countImages(text) };
+    const isSame =
+      known?.memory === memory && known.marks.static === marks.static && known.marks.memory === marks.memory;
+    if (isSame && toolChoice === null) return known;
+    const text = encodeFrame(cached.encoded, memory, toolChoice, marks);
+    const frame = { memory, marks, text, images: countImages(text) };
     if (toolChoice === null) last.set(cached, frame);
     return frame;
   };

@@ -11,6 +11,7 @@ import type { FlowDeps, FlowReport } from '../../flow-parts/deps.ts';
 import { newNonce } from '../../flow-parts/nonce.ts';
 import { outputMaxima } from '../../flow-parts/requests/output-maxima.ts';
 import { reserveBudgets } from './reserve-budgets.ts';
+import { tellChanges } from './tell-changes.ts';
 import { ringAfterCommit } from '../../flow-parts/ring.ts';
 
 const FLOW = 'compose-provider-batch';
@@ -41,6 +42,7 @@ export async function composeProviderBatch(deps: FlowDeps): Promise<FlowReport> 
     const batch = { id, project_id: DEFAULT_PROJECT_ID, credential: settings.credential, nonce: newNonce() };
     const sealed = await sealReadyRuns(trx, batch, settings.requests_max, maxima);
     const { budgeted_batch_ids } = sealed;
+    if (sealed.carries_on) await tellChanges(trx, id);
     const reserved =
       budgeted_batch_ids.length === 0
         ? null

@@ -1,5 +1,6 @@
 import {
   admitRuns,
+  ALL_MARKS,
   bodyBytesWith,
   countMedia,
   decideNoBudget,
@@ -165,7 +166,8 @@ async function toAskingRuns(
   const { prices } = deps.settings;
   const requests = await readRequestsOf(deps, trx, sealed.id, rows);
   const page = [...requests.values()];
-  const encode = await openEncoder(deps, trx, sealed.nonce, page);
+  // Marks are decided when the request is sent; they take no tokens.
+  const encode = await openEncoder(deps, trx, sealed.nonce, page, () => ALL_MARKS);
   return rows.map((row): SizedRun => {
     const request = requests.get(row.ordinal);
     const size =

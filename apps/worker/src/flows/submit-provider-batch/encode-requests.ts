@@ -17,6 +17,7 @@ import {
   type EncodedRequest,
   type UnsendableRequest,
 } from '../../flow-parts/requests/fit-requests.ts';
+import { openCacheMarks, type CacheMarksOfPage } from '../../flow-parts/requests/cache-marks.ts';
 import { openEncoder } from '../../flow-parts/requests/open-encoder.ts';
 import { openPageSizes, type PageSizes } from '../../flow-parts/requests/page-sizes.ts';
 import { readRequests } from '../../flow-parts/requests/read-requests.ts';
@@ -41,6 +42,7 @@ export async function encodeRequests(
 ): Promise<Encoding> {
   const samples = new Map<string, TokenSample>();
   const sizes = openPageSizes(deps, batch.id, requests);
+  const calibrations = await readTokenCalibrations(deps.db);
   const pass: EncodingPass = {
     batch,
     lease,
@@ -48,7 +50,8 @@ export async function encodeRequests(
     samples,
     batches: new Set(),
     unsendable: [],
-    calibrations: await readTokenCalibrations(deps.db),
+    calibrations,
+    cacheMarks: await openCacheMarks(deps, calibrations),
     sizes,
   };
   for (let from = 0; from < requests;) {
@@ -73,6 +76,7 @@ interface EncodingPass {
   readonly batches: Set<string>;
   readonly unsendable: UnsendableRequest[];
   readonly calibrations: Calibrations;
+  readonly cacheMarks: CacheMarksOfPage;
   readonly sizes: PageSizes;
 }
 
@@ -119,10 +123,10 @@ async function appendPage(
 /** Encodes the requests of a page. Requests that cannot be built are added to `unsendable`. */
 async function encodePage(
   deps: FlowDeps,
-  { batch, unsendable }: EncodingPass,
+  { batch, unsendable, cacheMarks }: EncodingPass,
   page: readonly SealedRequest[],
 ): Promise<readonly EncodedRequest[]> {
-  const encode = await openEncoder(deps, deps.db, batch.nonce, page);
+  const encode = await openEncoder(deps, deps.db, batch.nonce, page, cacheMarks(page));
   const toBytes = createUtf8Blocks();
   const encoded: EncodedRequest[] = [];
   for (const request of page) {

@@ -6,6 +6,7 @@ import { NightshiftError } from '../../base/errors.ts';
 import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts';
 import { parseModelHandle, type Definition } from '../../model/definition.ts';
 import { modelTraits } from '../../model/traits.ts';
+import { NO_MARKS, type CacheMarks } from '../../model/cache-marks.ts';
 import { withoutLoneSurrogates } from './lone-surrogates.ts';
 
 /** A create body is `BODY_START`, requests with `BODY_SEPARATOR` between them, `BODY_END`. */
@@ -29,7 +30,7 @@ export const BATCH_REQUESTS_MAX = 100_000;
 export interface EncodedDefinition {
   /** First members of `params`, up to and including `"max_tokens":`. */
   readonly head: string;
-  /** The static system block with its cache breakpoint; empty when there is no system prompt. */
+  /** The static system block without its closing brace; empty when there is no system prompt. */
   readonly system: string;
   /** The tools, with a comma before them; the same for every step, to keep the provider's cache. */
   readonly tools: string;
@@ -53,6 +54,8 @@ export interface RequestParts {
    * Default: the definition's own.
    */
   readonly tool_choice?: JsonObject | null;
+  /** Default: none. */
+  readonly marks?: CacheMarks;
 }
 
 /** Members of `params` with another source. */
@@ -73,7 +76,7 @@ const UNBATCHABLE_MEMBERS = [
 const DROPPED_MEMBERS = new Set([...OWN_MEMBERS, ...SAMPLING_MEMBERS, ...UNBATCHABLE_MEMBERS]);
 
 /** An hour, because requests of a batch may be processed far apart. */
-const CACHE_CONTROL = '"cache_control":{"type":"ephemeral","ttl":"1h"}';
+const MARK = ',"cache_control":{"type":"ephemeral","ttl":"1h"}';
 
 /**
  * The place of memory in a prompt written for Letta. Here memory follows the whole prompt, so that the prompt can be
@@ -116,8 +119,7 @@ export function encodeDefinition(
   const system = [prompt, ...instructions].filter((text) => !isBlank(text)).join('\n\n');
   return {
     head: `"model":${JSON.stringify(model.toWellFormed())},"max_tokens":`,
-    system:
-      system === '' ? '' : `{"type":"text","text":${JSON.stringify(system.toWellFormed())},${CACHE_CONTROL}}`,
+    system: system === '' ? '' : `{"type":"text","text":${JSON.stringify(system.toWellFormed())}`,
     tools,
     tool_choice: encodeToolChoice(toolChoice),
     tail: withoutLoneSurrogates(tail),
@@ -187,21 +189,24 @@ export function openingBytes(role: string | undefined): number {
  * Throws: as {@link requestInParts}.
  */
 export function encodeRequest(customId: string, encoded: EncodedDefinition, parts: RequestParts): string {
-  const { memory, messages_json, max_tokens, tool_choice = null } = parts;
-  const frame = encodeFrame(encoded, memory, tool_choice);
-  return requestInParts(customId, encoded, { frame, messages_json, max_tokens }).join('');
+  const { memory, messages_json, max_tokens, tool_choice = null, marks = NO_MARKS } = parts;
+  const frame = encodeFrame(encoded, memory, tool_choice, marks);
+  return requestInParts(customId, encoded, { frame, messages_json, max_tokens, end_mark: marks.end }).join(
+    '',
+  );
 }
 
-/** Encodes the text between `max_tokens` and messages, the same for requests with equal `memory` and tool choice. */
+/** Encodes the text between `max_tokens` and messages: the same for equal `memory`, tool choice and cache marks. */
 export function encodeFrame(
   encoded: EncodedDefinition,
   memory: string,
   toolChoice: JsonObject | null,
+  marks: Omit<CacheMarks, 'end'>,
 ): string {
-  let system = encoded.system;
+  let system = encoded.system === '' ? '' : `${encoded.system}${marks.static ? MARK : ''}}`;
   if (!isBlank(memory)) {
     if (system !== '') system += ',';
-    system += `{"type":"text","text":${JSON.stringify(memory.toWellFormed())}}`;
+    system += `{"type":"text","text":${JSON.stringify(memory.toWellFormed())}${marks.memory ? MARK : ''}}`;
   }
   if (system !== '') system = `,"system":[${system}]`;
   const choice = toolChoice === null ? encoded.tool_choice : encodeToolChoice(toolChoice);
@@ -215,9 +220,15 @@ export function encodeFrame(
 export function requestInParts(
   customId: string,
   encoded: EncodedDefinition,
-  parts: { readonly frame: string; readonly messages_json: string; readonly max_tokens: number },
+  parts: {
+    readonly frame: string;
+    readonly messages_json: string;
+    readonly max_tokens: number;
+    /** Marks the end of the messages; without effect behind an answer, or if a message has a mark of its own. */
+    readonly end_mark: boolean;
+  },
 ): readonly string[] {
-  const { frame, messages_json, max_tokens } = parts;
+  const { frame, messages_json, max_tokens, end_mark } = parts;
   if (!Number.isSafeInteger(max_tokens) || max_tokens < 1) {
     throw new NightshiftError(
       'invalid_argument',
@@ -234,7 +245,20 @@ export function requestInParts(
   const isOpen = messages_json.startsWith(FIRST_ROLE) && !messages_json.startsWith(FIRST_IS_USER);
   const sendable = withoutLoneSurrogates(messages_json);
   const messages = isOpen ? `[${OPENING},${sendable.slice(1)}` : sendable;
-  return [head, frame, messages, '}}'];
+  if (!end_mark || !messages.endsWith(END_OF_BLOCK) || !mayBeMarked(messages))
+    return [head, frame, messages, '}}'];
+  return [head, frame, messages.slice(0, -END_OF_BLOCK.length), MARK, `${END_OF_BLOCK}}}`];
+}
+
+/** The end of a message's last block, of its content, of the message, and of the list. */
+const END_OF_BLOCK = '}]}]';
+
+/** Whether the last message is a user's, whose blocks all take a mark, and no message has a mark already. */
+function mayBeMarked(messages: string): boolean {
+  return (
+    messages.lastIndexOf('{"role":"user","content":[') >
+      messages.lastIndexOf('{"role":"assistant","content":[') && !messages.includes('"cache_control"')
+  );
 }
 
 /** Counts the UTF-8 bytes of a text; a lone surrogate counts as the three bytes of U+FFFD, its replacement. */

@@ -7,7 +7,7 @@ import {
 } from '@nightshift/agent-core';
 import { fenced, GIVE_LEASE_BACK, type Lease } from '../../claims/lease.ts';
 import type { Tx } from '../../connect.ts';
-import { AS_FIRST, PLACE, UNMERGED } from '../../fragments.ts';
+import { AS_FIRST, PLACE, UNMERGED, WITHOUT_UNSENT_PROMPT } from '../../fragments.ts';
 import { lockRunsOf } from '../../locks/run/lock-runs.ts';
 import { shareBatchesOf } from '../../locks/provider-batch/lock-sendable.ts';
 import { releaseReservations } from '../batch/reservations.ts';
@@ -350,7 +350,7 @@ export async function commitUnsealed(trx: Tx, lease: Lease, from: number, leadMs
        cross join lateral (
          select ${PLACE} as place, batch_id, overdue_from from run where id = g.run_id and state = 'in_flight' ${UNMERGED}) r
        cross join lateral (select state from batch where id = r.batch_id ${UNMERGED}) b)
-    update run r set state = 'ready' from taken where r.${PLACE} = taken.place
+    update run r set state = 'ready', ${WITHOUT_UNSENT_PROMPT} from taken where r.${PLACE} = taken.place
     returning r.id, taken.batch_id, taken.sendable, taken.reserved_nanousd, taken.reserved_output_tokens
   `.execute(trx);
   await releaseReservations(

@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import type { StepKey } from '@nightshift/agent-core';
 import type { Tx } from '../../connect.ts';
+import { WITHOUT_UNSENT_PROMPT } from '../../fragments.ts';
 
 /** The change that makes a sealed step fit the context window. */
 export interface FittedStep extends StepKey {
@@ -31,7 +32,7 @@ export async function commitStepsFitted(trx: Tx, fitted: readonly FittedStep[]):
       select * from json_to_recordset(${JSON.stringify(payload)}::json)
         as d(r uuid, n int, a int, f text, m int, q int)),
     marked as (
-      update run r set summarises_to_seq = d.q from d where r.id = d.r and d.q is not null)
+      update run r set summarises_to_seq = d.q, ${WITHOUT_UNSENT_PROMPT} from d where r.id = d.r and d.q is not null)
     update step s
        set max_tokens_fitted = d.m, max_tokens = greatest(s.max_tokens, d.m), is_summary = d.q is not null, context_to_seq = coalesce(d.q, s.context_to_seq),
            block_ids = case when d.q is null then s.block_ids else '{}' end,

@@ -27,11 +27,14 @@ export interface Sealed {
   readonly taken: number;
   /** Batches with a cap that may have steps in it: this transaction must reserve for those steps. */
   readonly budgeted_batch_ids: readonly string[];
+  /** Some requests show memory of an earlier request: this transaction must store notices of what has changed since. */
+  readonly carries_on: boolean;
 }
 
 /**
  * Seals up to about `limit` ready runs into a new provider batch in `building`.
- * A sealed run is in exactly one provider batch. Its step row fixes everything its request shows (range of the
+ * A sealed run is in exactly one provider batch. Its requests show the memory of one step, the first since its begin or its
+ * last summary. Its step row fixes everything its request shows (range of the
  * conversation, summary, block revisions and labels, counts, max_tokens), so that the request can be rebuilt byte by byte.
  * Whole chunks are claimed, longest due first, so the count may exceed `limit` by less than a chunk. `max_tokens` never
  * exceeds the model's limit in `maxima`.
@@ -47,7 +50,7 @@ export async function sealReadyRuns(
   maxima: OutputMaxima = [],
 ): Promise<Sealed> {
   const runIds = await takeDueChunks(trx, limit);
-  if (runIds.length === 0) return { requests: 0, taken: 0, budgeted_batch_ids: [] };
+  if (runIds.length === 0) return { requests: 0, taken: 0, budgeted_batch_ids: [], carries_on: false };
   await forceGenericPlan(trx);
   const ids = uuidArray(runIds);
 
@@ -65,17 +68,18 @@ export async function sealReadyRuns(
     insert into provider_batch (id, project_id, credential, state, nonce, request_count, next_due_at)
     values (${batch.id}::uuid, ${batch.project_id}::uuid, ${batch.credential}, 'building', ${batch.nonce}, 0, app_now())
   `.execute(trx);
-  const { rows } = await sql<{ count: number; shows_counts: boolean | null }>`
+  const { rows } = await sql<{ count: number; carries_on: boolean | null; shows_counts: boolean | null }>`
     with sealed as (
       -- The update itself locks the rows: a separate lock costs a third more. The planner sees neither the number of keys
       -- nor the conditions: it expects few runs, never one or none, and never scans the whole table.
-      update run r set state = 'in_flight', summarises_to_seq = null
+      update run r set state = 'in_flight', summarises_to_seq = null,
+             prompt_number = coalesce(r.prompt_number, r.step_number), prompt_attempt = coalesce(r.prompt_attempt, r.attempt)
         from batch b
        where r.id = any((select ${ids}::uuid[])::uuid[]) and b.id = r.batch_id
          and coalesce(r.state = 'ready' and b.state = 'running' and coalesce(r.deadline_at > (select app_now()), true)
                       and r.batch_id not in (select unnest(${uuidArray(short)}::uuid[])), false)
       returning r.id, r.project_id, r.agent_id, r.conversation_id, r.definition_id,
-                r.step_number, r.attempt, r.token_boost, r.last_seq),
+                r.step_number, r.attempt, r.token_boost, r.last_seq, r.prompt_number, r.prompt_attempt),
     numbered as (
       select s.*, (row_number() over (order by s.id) - 1)::int as ordinal from sealed s),
     asked as (
@@ -98,13 +102,13 @@ export async function sealReadyRuns(
     steps as (
       insert into step (project_id, run_id, number, attempt, provider_batch_id, ordinal, state,
                         context_from_seq, context_to_seq, summary_to_seq, block_ids, block_revisions, block_labels, max_tokens,
-                        sealed_at)
+                        prompt_number, prompt_attempt, sealed_at)
       select project_id, id, step_number, attempt, ${batch.id}::uuid, ordinal, 'sealed',
              context_from_seq, last_seq, summary_to_seq, block_ids, block_revisions, block_labels,
-             least(tokens, most, 2147483647), (select app_now())
+             least(tokens, most, 2147483647), prompt_number, prompt_attempt, (select app_now())
         from asked
-      returning 1)
-    select count(*)::int as count,
+      returning (prompt_number, prompt_attempt) <> (number, attempt) as carries_on)
+    select count(*)::int as count, bool_or(carries_on) as carries_on,
            (select bool_or(shows_counts) from definition
              where id = any(array(select distinct definition_id from sealed))) as shows_counts
       from steps
@@ -125,6 +129,7 @@ export async function sealReadyRuns(
     requests: count,
     taken: runIds.length,
     budgeted_batch_ids: count === 0 ? [] : budgeted.filter((id) => !short.includes(id)),
+    carries_on: rows[0]?.carries_on ?? false,
   };
 }
 
@@ -197,7 +202,7 @@ async function showHeldBlocks(trx: Tx, providerBatchId: string): Promise<void> {
 }
 
 /**
- * Fixes the archival counts in requests that show them: the passages that their runs' searches can reach, and the most
+ * Fixes the archival counts in requests that begin a prompt with them: the passages that their runs' searches can reach, and the most
  * frequent tags. Index: `passage_by_agent`.
  */
 async function countPassages(trx: Tx, providerBatchId: string): Promise<void> {
@@ -208,7 +213,7 @@ async function countPassages(trx: Tx, providerBatchId: string): Promise<void> {
              array_agg(st.attempt) as attempts
         from step st join run r on r.id = st.run_id
         join definition d on d.id = r.definition_id and d.shows_counts
-       where st.provider_batch_id = ${providerBatchId}::uuid
+       where st.provider_batch_id = ${providerBatchId}::uuid and (st.prompt_number, st.prompt_attempt) = (st.number, st.attempt)
        group by r.agent_id, r.batch_id),
     counted ${AS_FIRST} (
       select o.*, c.passages, c.tags

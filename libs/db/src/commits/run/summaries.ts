@@ -5,12 +5,15 @@ import { lockConversations } from '../../locks/run/lock-conversations.ts';
 import { uuidArray } from '../../uuid-array.ts';
 import type { DecidedRun } from './decided-rows.ts';
 
-/** Counts the summaries among decided answers apart from their runs' step limit, before the runs move on. */
+/**
+ * Counts the summaries among decided answers apart from their runs' step limit, before the runs move on. The next request
+ * compiles the memory anew, because the calls that changed it may be hidden.
+ */
 export async function countSummaries(trx: Tx, decided: readonly DecidedRun[]): Promise<void> {
   const runIds = decided.flatMap(({ run, decision }) => (decision.summary === null ? [] : [run.id]));
   if (runIds.length === 0) return;
   await sql`
-    update run set summary_steps = summary_steps + 1 where id = any((select ${uuidArray(runIds)}::uuid[])::uuid[])
+    update run set summary_steps = summary_steps + 1, prompt_number = null, prompt_attempt = null where id = any((select ${uuidArray(runIds)}::uuid[])::uuid[])
   `.execute(trx);
 }
 

@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
+import { WITHOUT_UNSENT_PROMPT } from '../../fragments.ts';
 import { uuidArray } from '../../uuid-array.ts';
 
 /**
@@ -17,7 +18,7 @@ export async function takeOutSteps(
        where s.provider_batch_id = ${providerBatchId}::uuid and s.state = 'sealed'
          and coalesce(s.run_id in (select unnest(${uuidArray(runIds)}::uuid[])), false)
       returning s.run_id)
-    update run r set state = 'ready' from gone where r.id = gone.run_id and r.state = 'in_flight'
+    update run r set state = 'ready', ${WITHOUT_UNSENT_PROMPT} from gone where r.id = gone.run_id and r.state = 'in_flight'
   `.execute(trx);
   const count = await compactOrdinals(trx, providerBatchId);
   await (

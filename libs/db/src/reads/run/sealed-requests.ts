@@ -2,7 +2,6 @@ import type { BlockView, MemoryMetadata } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Database } from '../../connect.ts';
 import { UNMERGED } from '../../fragments.ts';
-import { showsTheSame } from './stale-prefixes.ts';
 
 /** The sources of one encoded request. */
 export interface SealedRequest {
@@ -11,6 +10,8 @@ export interface SealedRequest {
   readonly number: number;
   readonly attempt: number;
   readonly batch_id: string;
+  /** Maximum steps of its run, summaries included. */
+  readonly steps_max: number;
   /** Requested tokens, limited by the window, or a summary's own. */
   readonly max_tokens: number;
   /** Number of doublings of those tokens. */
@@ -31,11 +32,13 @@ export interface SealedRequest {
   readonly messages_json: string;
   /** Whether it contains system messages. */
   readonly has_system: boolean;
-  /** Null for none, like the revisions: an empty array costs more to read. */
+  /** The blocks of its prompt. Null for none, like the revisions: an empty array costs more to read. */
   readonly block_ids: readonly string[] | null;
   readonly block_revisions: readonly number[] | null;
   /** Also null for a request sealed before labels were stored. */
   readonly block_labels: readonly string[] | null;
+  /** Prompt tokens that the provider's cache holds since the answer before, if that came within the last hour. */
+  readonly cached_tokens: number;
   /** Counts of messages and passages outside the request; null for none. */
   readonly metadata: MemoryMetadata | null;
 }
@@ -53,26 +56,24 @@ export async function readSealedRequests(
 ): Promise<readonly SealedRequest[]> {
   const { rows } = await sql<SealedRequest>`
     select s.ordinal, s.run_id, s.number, s.attempt, coalesce(s.max_tokens_fitted, s.max_tokens) as max_tokens,
-           r.token_boost, s.reserved_output_tokens, r.batch_id, r.definition_id, r.trail::text as trail_json, s.context_to_seq - s.context_from_seq + 1 as messages_max, s.is_summary, o.summary, o.hidden,
-           nullif(s.block_ids, '{}') as block_ids, nullif(s.block_revisions, '{}') as block_revisions, s.block_labels,
-           case when s.passages is not null then json_build_object(
+           r.max_steps + r.summary_steps as steps_max, r.token_boost, s.reserved_output_tokens, r.batch_id, r.definition_id, r.trail::text as trail_json, s.context_to_seq - s.context_from_seq + 1 as messages_max, s.is_summary, o.summary, o.hidden,
+           case when not s.is_summary then nullif(p.block_ids, '{}') end as block_ids,
+           case when not s.is_summary then nullif(p.block_revisions, '{}') end as block_revisions, p.block_labels,
+           case when p.passages is not null then json_build_object(
              'agent_id', r.agent_id, 'messages', (
                 -- Its run holds the conversation, so no reset comes before the request is rebuilt.
                 select greatest(0, s.context_from_seq - 1 - c.reset_seq) from conversation c where c.id = r.conversation_id),
-             'passages', s.passages, 'tags', s.passage_tags,
-             'compiled_at', extract(epoch from date_trunc('second', coalesce((
-                -- Time of the first answer since the last answer to another prompt: it changes only with the prompt.
-                select p.sealed_at from step p
-                 where p.run_id = s.run_id and p.number < s.number and p.applied_at is not null
-                   and p.number > coalesce((select max(q.number) from step q
-                                             where q.run_id = s.run_id and q.number < s.number and q.applied_at is not null
-                                               and not (${showsTheSame('q', 's')})), 0)
-                 order by p.number limit 1), s.sealed_at)))::bigint,
+             'passages', p.passages, 'tags', p.passage_tags,
+             'compiled_at', extract(epoch from date_trunc('second', p.sealed_at))::bigint,
              'conversation_id', (select nullif(r.conversation_id, a.conversation_id) from agent a where a.id = r.agent_id)
            ) end as metadata,
-           coalesce(t.messages_json, '[]') as messages_json, coalesce(t.has_system, false) as has_system
+           coalesce(l.tokens, 0) as cached_tokens, coalesce(t.messages_json, '[]') as messages_json, coalesce(t.has_system, false) as has_system
       from step s
      cross join lateral (select * from run where id = s.run_id ${UNMERGED}) r
+     cross join lateral (
+        select block_ids, block_revisions, block_labels, passages, passage_tags, sealed_at from step
+         where run_id = s.run_id and number = coalesce(s.prompt_number, s.number) and attempt = coalesce(s.prompt_attempt, s.attempt)
+        ${UNMERGED}) p
      cross join lateral (
         -- Long contents are stored compressed; the inner select unpacks them once.
         select '[' || string_agg('{"role":"' || m.role || '","content":'
@@ -83,6 +84,10 @@ export async function readSealedRequests(
                  where conversation_id = r.conversation_id and shown
                    and seq between s.context_from_seq and s.context_to_seq
                  order by seq ${UNMERGED}) m) t
+      left join lateral (
+        select cache_write_1h_tokens + cache_read_tokens as tokens from step
+         where s.number > 1 and run_id = s.run_id and number = s.number - 1 and prompt_number = s.prompt_number
+           and applied_at > (select app_now()) - interval '1 hour' ${UNMERGED}) l on true
       left join lateral (
         select summary, hidden from conversation_summary
          where conversation_id = r.conversation_id and to_seq = s.summary_to_seq ${UNMERGED}) o on true

@@ -1,0 +1,78 @@
+import {
+  decideCacheMarks,
+  expectedRequests,
+  modelPrice,
+  modelTraits,
+  TOKEN_CALIBRATION_DEFAULT,
+  type PriceTable,
+} from '@nightshift/agent-core';
+import { readCacheHits, type SealedRequest } from '@nightshift/db';
+import type { FlowDeps } from '../deps.ts';
+import type { CachedDefinition } from './definition-cache.ts';
+import type { Calibrations } from './fit-requests.ts';
+import type { MarksOf } from './open-encoder.ts';
+
+/** Decides the cache marks of the requests of a page. */
+export type CacheMarksOfPage = (page: readonly SealedRequest[]) => MarksOf;
+
+/** Prices of a model without a price, as multiples of a plain token: the provider's rule for all models. */
+const WRITE_FACTOR = 2;
+const READ_FACTOR = 0.1;
+/** Assumed hit rate, and the number of answers that it counts as. */
+const HIT_RATE_PRIOR = 0.9;
+const HIT_RATE_PRIOR_ANSWERS = 10;
+
+/** Reads the measured hit rates and returns a function that decides cache marks by expected cost. */
+export async function openCacheMarks(
+  { db, settings }: Pick<FlowDeps, 'db' | 'settings'>,
+  calibrations: Calibrations,
+): Promise<CacheMarksOfPage> {
+  const hits = await readCacheHits(db);
+  const hitRateOf = (model: string): number => {
+    const { share, answers } = hits.get(model) ?? { share: 0, answers: 0 };
+    return (HIT_RATE_PRIOR * HIT_RATE_PRIOR_ANSWERS + share * answers) / (HIT_RATE_PRIOR_ANSWERS + answers);
+  };
+  return (page) => {
+    const sharers = Map.groupBy(page, ({ definition_id }) => definition_id);
+    return (request, made_by, lengths) => {
+      const { model_name } = made_by.toolPolicy;
+      const { bytes_per_token } = calibrations.get(model_name) ?? TOKEN_CALIBRATION_DEFAULT;
+      const tokensOf = (characters: number): number => Math.floor(characters / bytes_per_token);
+      const fixed = made_by.encoded.system.length + made_by.encoded.tools.length;
+      const marks = decideCacheMarks({
+        static_tokens: made_by.encoded.system === '' ? 0 : tokensOf(fixed),
+        memory_tokens: tokensOf(fixed + lengths.memory),
+        prompt_tokens: tokensOf(fixed + lengths.memory + lengths.messages),
+        cached_tokens: request.cached_tokens,
+        cacheable_tokens_min: modelTraits(model_name).cacheable_tokens_min,
+        ...factorsOf(settings.prices, model_name),
+        next_requests: expectedRequests(request.number, request.steps_max, () => continues(made_by)),
+        sharers: sharers.get(request.definition_id)?.length ?? 1,
+        hit_rate: hitRateOf(model_name),
+        in_time: 0.9,
+      });
+      return hasOwnMarks(request, made_by) ? { static: marks.static, memory: false, end: false } : marks;
+    };
+  };
+}
+
+function continues({ toolPolicy }: CachedDefinition): number {
+  return toolPolicy.tools.length > 0 ? 0.5 : 0.05;
+}
+
+function factorsOf(
+  prices: PriceTable,
+  modelName: string,
+): { readonly write_factor: number; readonly read_factor: number } {
+  const price = modelPrice(prices, modelName);
+  if (price === null || price.input === 0) return { write_factor: WRITE_FACTOR, read_factor: READ_FACTOR };
+  return {
+    write_factor: price.cache_write_1h / price.input,
+    read_factor: price.cache_read / price.input,
+  };
+}
+
+/** Whether the user has set marks in messages or settings: a request takes four at most. */
+function hasOwnMarks({ messages_json }: SealedRequest, { definition }: CachedDefinition): boolean {
+  return 'cache_control' in definition.model_settings.extra || messages_json.includes('"cache_control"');
+}
