@@ -29,6 +29,8 @@ interface Block {
 export interface Params {
   readonly max_tokens: number;
   readonly tool_choice?: { readonly type: string; readonly name?: string };
+  readonly system?: unknown;
+  readonly tools?: unknown;
   readonly messages: readonly { readonly role: string; readonly content: readonly Block[] }[];
 }
 
@@ -105,8 +107,9 @@ function parseScript(text: string): Omit<Scene, 'turn'> {
 
 /** Finds a tool that the last message demands. */
 function toolDemanded({ messages }: Params): string | undefined {
-  const last = messages.at(-1)?.content[0]?.text ?? '';
-  return last.startsWith(MARK) ? undefined : /You must call (\w+)/.exec(last)?.[1];
+  const said = messages.slice(messages.findLastIndex(({ role }) => role === 'assistant') + 1);
+  const texts = said.map(({ content }) => content[0]?.text ?? '').filter((text) => !text.startsWith(MARK));
+  return /You must call (\w+)/.exec(texts.join('\n'))?.[1];
 }
 
 /** Summarises a transcript: the summary holds the script and the number of turns played. */
@@ -120,6 +123,25 @@ function summaryOf(request: string): ModelAnswer {
   const turn = earlier + lines.slice(at + 1).filter((line) => line.startsWith('assistant: ')).length;
   const text = `${MARK}${script}\nturn:${turn}`;
   return { content: [{ type: 'text', text }], stop_reason: 'end_turn', turn, cut: false };
+}
+
+/** The parts of a request that a provider's cache compares, without cache marks. */
+export interface Prompt {
+  readonly frame: string;
+  /** A line for each message. */
+  readonly messages: string;
+  readonly is_summary: boolean;
+}
+
+/** Returns the prompt of a request. */
+export function promptOf({ system, tools, messages }: Params): Prompt {
+  const withoutMarks = (part: unknown): string =>
+    JSON.stringify(part, (key, value: unknown) => (key === 'cache_control' ? undefined : value));
+  return {
+    frame: withoutMarks({ system, tools }),
+    messages: messages.map((message) => `${withoutMarks(message)}\n`).join(''),
+    is_summary: TRANSCRIPT.test(messages[0]?.content[0]?.text ?? ''),
+  };
 }
 
 /** Checks that every call of a transcript is answered once, right after it. Returns the fault, or null. */

@@ -8,7 +8,7 @@ import type {
   Unavailable,
 } from '../apps/worker/src/provider/port.ts';
 import type { Clocks } from './clocks.ts';
-import { answerOf, transcriptFault, type Params } from './model.ts';
+import { answerOf, promptOf, transcriptFault, type Params, type Prompt } from './model.ts';
 import type { Ledger, Trouble } from './provider-ledger.ts';
 import { CALM, type Temper } from './provider-temper.ts';
 import { drawOf, type Random } from './random.ts';
@@ -82,6 +82,21 @@ export function createProvider(
   const batches = new Map<string, StoredBatch>();
   /** Requests by id: a repeated request must be the same. */
   const shown = new Map<string, string>();
+
+  /** The latest request of each run. */
+  const grown = new Map<string, Prompt & { readonly place: number }>();
+  /** Checks that a request begins with the run's request before it, unless a summary was asked for in between. */
+  const checkGrowth = (customId: string, prompt: Prompt): void => {
+    const key = fromCustomId(customId)?.key;
+    if (key === undefined) return;
+    const place = key.number * 1_000 + key.attempt;
+    const before = grown.get(key.run_id);
+    if (before !== undefined && before.place >= place) return;
+    grown.set(key.run_id, { ...prompt, place });
+    if (before === undefined || before.is_summary || prompt.is_summary) return;
+    if (before.frame !== prompt.frame) ledger.note('prompt_changed', customId);
+    else if (!prompt.messages.startsWith(before.messages)) ledger.note('messages_changed', customId);
+  };
 
   /** Arrival times of late creates. */
   const held = new Set<number>();
@@ -204,9 +219,11 @@ export function createProvider(
         ledger.note('custom_id_twice', `in one create of ${items.length}`);
       for (const item of items) {
         ledger.sent(item.custom_id);
-        const params = JSON.stringify(item.params);
+        const prompt = promptOf(item.params);
+        const params = JSON.stringify([prompt, item.params.max_tokens, item.params.tool_choice]);
         if ((shown.get(item.custom_id) ?? params) !== params) ledger.note('request_changed', item.custom_id);
         shown.set(item.custom_id, params);
+        checkGrowth(item.custom_id, prompt);
         const fault = transcriptFault(item.params);
         if (fault !== null) ledger.note('broken_transcript', `${item.custom_id}: ${fault}`);
       }

@@ -42,7 +42,7 @@ const holdsToolResult = (message: Message): boolean =>
 
 /**
  * Finds the current task: the last user message with text and without tool results. A message with both starts a task only if
- * its text is a plan or a directive, since agents add remarks to tool results.
+ * its text is a plan or a directive, since agents add remarks to tool results. A report of changed memory is no task.
  */
 export function taskOf(params: MessageParams): Task {
   const { messages } = params;
@@ -53,18 +53,19 @@ export function taskOf(params: MessageParams): Task {
     if (message.role === 'assistant') turn++;
     if (message.role !== 'user') continue;
     const text = textOf(message);
-    if (text === '') continue;
+    if (text === '' || text.startsWith('<memory_update>')) continue;
     if (holdsToolResult(message) && !text.includes('⟦sim:') && !/^\s*\{\s*"tool"/m.test(text)) continue;
     return { text, turn, messages: messages.slice(i + 1) };
   }
   return { text: '', turn, messages };
 }
 
-/** Returns the tool results of the last message. */
-export function lastToolResults(params: MessageParams): readonly ContentBlock[] {
-  const last = params.messages.at(-1);
-  if (last?.role !== 'user') return [];
-  return blocksOf(last).filter((block) => block.type === 'tool_result');
+/** Returns the tool results after the last answer. */
+export function lastToolResults({ messages }: MessageParams): readonly ContentBlock[] {
+  const from = messages.findLastIndex(({ role }) => role === 'assistant') + 1;
+  return messages
+    .slice(from)
+    .flatMap((message) => blocksOf(message).filter(({ type }) => type === 'tool_result'));
 }
 
 /** Returns the client tools, which the client executes. */

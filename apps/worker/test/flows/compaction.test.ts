@@ -60,7 +60,7 @@ const THREE_NOTES: SubmittedRun = {
   input: [filler('one'), filler('two'), filler('three')].map(append).join('\n'),
   blocks: { notes: '' },
   tools: ['core_memory_append'],
-  agent: { context_window_limit: 4_400 },
+  agent: { context_window_limit: 3_650 },
 };
 /** A summary after which the simulated model goes on behind the step that is still shown. */
 const STILL_OPEN = `Ann's first notes are written.\n${append('two')}\n${append('three')}`;

@@ -165,4 +165,28 @@ export const STEP_INVARIANTS: readonly Invariant[] = [
         from run_chunk c where exists (
           select 1 from unnest(c.run_ids) as u(run_id) where not exists (select 1 from run r where r.id = u.run_id))`,
   },
+  {
+    id: 'I26',
+    name: 'a request shows the memory of a step of its run; an open run that has one names it',
+    sql: sql`
+      select 'step' as kind, s.run_id, s.number, s.attempt
+        from step s
+       where s.prompt_number is not null and not exists (
+         select 1 from step p where p.run_id = s.run_id and p.number = s.prompt_number and p.attempt = s.prompt_attempt)
+      union all
+      select 'run', r.id, r.prompt_number, r.prompt_attempt
+        from run r
+       where r.prompt_number is not null and not exists (
+         select 1 from step p where p.run_id = r.id and p.number = r.prompt_number and p.attempt = r.prompt_attempt)`,
+  },
+  {
+    id: 'I26b',
+    name: 'a notice of changed memory is a message of its run',
+    sql: sql`
+      select n.run_id, n.seq
+        from memory_notice n join run r on r.id = n.run_id
+       where not exists (
+         select 1 from message m
+          where m.conversation_id = r.conversation_id and m.seq = n.seq and m.run_id = n.run_id and m.role = 'user')`,
+  },
 ];

@@ -263,10 +263,15 @@ export async function commitWithdrawn(trx: Tx, lease: Lease, newNonce: string): 
   );
   await lockRunsOf(trx, lease.id);
   await sql`
-    update step set attempt = least(attempt + 1, 255) where provider_batch_id = ${lease.id}::uuid and state = 'sealed'
+    update step
+       set attempt = least(attempt + 1, 255),
+           prompt_attempt = case when (prompt_number, prompt_attempt) = (number, attempt) then least(attempt + 1, 255) else prompt_attempt end
+     where provider_batch_id = ${lease.id}::uuid and state = 'sealed'
   `.execute(trx);
   await sql`
-    update run r set attempt = taken.attempt
+    update run r
+       set attempt = taken.attempt,
+           prompt_attempt = case when (r.prompt_number, r.prompt_attempt) = (r.step_number, r.attempt) then taken.attempt else r.prompt_attempt end
       from (select s.attempt, t.place
               from step s
               cross join lateral (select ${PLACE} as place from run where id = s.run_id and state = 'in_flight' ${UNMERGED}) t
