@@ -64,8 +64,12 @@ export function toolPolicyOf(
   >,
 ): ToolPolicy {
   const { tool_rules, model, model_settings, result_format = null, compaction } = definition;
+  const enforced = new Set(definition.strict?.tools);
+  const form = definition.tools.some(({ kind, name }) => kind === 'finish' && enforced.has(name))
+    ? 'hoisted'
+    : 'nested';
   const tools =
-    result_format === null ? definition.tools : withTypedFinish(definition.tools, result_format.schema);
+    result_format === null ? definition.tools : withTypedFinish(definition.tools, result_format.schema, form);
   const finish = tools.find((tool) => tool.kind === 'finish');
   const { rules, problems } = parseToolRules(tool_rules);
   const [problem] = problems;

@@ -27,7 +27,7 @@ export function strictPartsOf(
   const name = parseModelHandle(model)?.name ?? model;
   if (!modelTraits(name).takes_strict || hasOwnFormat(model_settings.extra)) return null;
   const schema = result_format?.schema ?? null;
-  const tools = schema === null ? definition.tools : withTypedFinish(definition.tools, schema);
+  const tools = schema === null ? definition.tools : withTypedFinish(definition.tools, schema, 'hoisted');
   const finish = tools.find((tool) => tool.kind === 'finish');
 
   const left = { tools: STRICT_TOOLS_MAX, optional: STRICT_OPTIONAL_MAX, unions: STRICT_UNIONS_MAX };

@@ -209,6 +209,11 @@ describe('strictPartsOf', () => {
       tools: ['finish'],
       result_format: false,
     });
+    const referring = { ...closed({ a: { $ref: '#/$defs/d' } }), $defs: { d: { type: 'null' } } };
+    expect(strictPartsOf(definition({ tools, result_format: { schema: referring } }))?.tools).toEqual([
+      'a',
+      'finish',
+    ]);
     // Without a schema `finish` takes any JSON.
     expect(strictPartsOf(definition({ tools }))).toEqual({ tools: ['a'], result_format: false });
   });
