@@ -26,7 +26,7 @@ export function enforceSchemas(
   const format = formatOf(params);
   if ((schemas.size === 0 && format === undefined) || CUT_OFF.has(reply.stop_reason)) return reply;
   const content = reply.content.map((block): ContentBlock => {
-    const schema = block.type === 'tool_use' ? schemas.get(String(block['name'])) : undefined;
+    const schema = block.type === 'tool_use' ? schemas.get(textOf(block['name'])) : undefined;
     return schema === undefined ? block : { ...block, input: conform(schema, block['input'], draw) };
   });
   const isLast = format !== undefined && reply.stop_reason !== 'tool_use';
@@ -51,13 +51,17 @@ function withJson(content: readonly ContentBlock[], schema: Schema, draw: Draw):
   const texts = content.filter(({ type }) => type === 'text');
   const [first] = texts;
   if (first === undefined) return [...content];
-  const said = texts.map((block) => String(block['text'])).join('');
+  const said = texts.map((block) => textOf(block['text'])).join('');
   const value = parse(said);
   if (value !== undefined && fits(schema, value, schema)) return [...content];
   const text = JSON.stringify(conform(schema, value, draw));
   return content.flatMap((block) =>
     block === first ? [{ ...block, text }] : block.type === 'text' ? [] : [block],
   );
+}
+
+function textOf(value: JsonValue | undefined): string {
+  return typeof value === 'string' ? value : '';
 }
 
 function parse(text: string): JsonValue | undefined {

@@ -81,7 +81,7 @@ function schemaProblem(
     .flatMap((named) => Object.values(named));
   if (anyOf !== undefined && !Array.isArray(anyOf)) return "'anyOf' must be a list";
   if (anyOf !== undefined || (Array.isArray(type) && type.length > 1)) counts.unions++;
-  parts.push(...(anyOf ?? []));
+  if (anyOf !== undefined) parts.push(...(anyOf as unknown[]));
   const types = type === undefined ? [] : [type].flat();
   if (!types.every((each) => TYPES.has(each))) return `type ${JSON.stringify(type)} is not supported`;
   if (types.includes('object')) {
