@@ -337,8 +337,10 @@ create table definition (
   compaction json not null default '{"mode":"sliding_window","evict_ratio":0.3}'::json,
   shows_counts boolean not null default false,
   writable_labels text[],
+  strict json,
   constraint definition_pkey PRIMARY KEY (id),
-  constraint definition_context_window_limit_check CHECK ((context_window_limit > 0))
+  constraint definition_context_window_limit_check CHECK ((context_window_limit > 0)),
+  constraint definition_strict_check CHECK ((json_typeof(strict) = 'object'::text))
 );
 
 create table doubted_submission (

@@ -456,6 +456,34 @@ describe('the content of a run', () => {
     expect(new Set(messages.map((message: { batch_item_id: string }) => message.batch_item_id)).size).toBe(1);
   });
 
+  test('shows in its steps which parts the provider enforces, but for a summary', async () => {
+    const enforce = (strict: object | null) =>
+      api.database.pool.query(
+        'update definition set strict = $2 where id = (select definition_id from run where id = $1)',
+        [run.id.slice(4), strict],
+      );
+    const summarise = (is_summary: boolean) =>
+      api.database.pool.query('update step set is_summary = $2 where run_id = $1 and number = 1', [
+        run.id.slice(4),
+        is_summary,
+      ]);
+    await enforce({ tools: ['weather'], result_format: true });
+    await summarise(true);
+    const steps = (await api.call('GET', `/v1/runs/${run.id}/steps`)).body;
+    await enforce(null);
+    await summarise(false);
+    expect(
+      steps.map((step: Record<string, unknown>) => [
+        step['number'],
+        step['strict_tools'],
+        step['strict_result'],
+      ]),
+    ).toEqual([
+      [2, ['weather'], true],
+      [1, [], false],
+    ]);
+  });
+
   test('is listed as steps, per run and across runs', async () => {
     const steps = (await api.call('GET', `/v1/runs/${run.id}/steps`)).body;
     expect(
@@ -473,6 +501,8 @@ describe('the content of a run', () => {
       completion_tokens: 3,
       total_tokens: 18,
       cost_usd: '0.0015',
+      strict_tools: [],
+      strict_result: false,
     });
     expect((await api.call('GET', `/v1/steps/${steps[1].id}`)).body).toEqual(steps[1]);
     expect((await api.call('GET', `/v1/steps/step-${UNKNOWN_UUID}`)).status).toBe(404);

@@ -3,6 +3,7 @@ import { findModel } from './models.ts';
 import type { Model } from './models.ts';
 import { directiveOf } from './scripts/directive.ts';
 import type { Directive } from './scripts/directive.ts';
+import { enforceSchemas } from './scripts/enforce.ts';
 import { SCRIPTS } from './scripts/registry.ts';
 import type { ContentBlock, MessageParams } from './scripts/script.ts';
 import { addMessage, createConversationHash, isThinking, signatureOf, signThinking } from './signature.ts';
@@ -103,7 +104,7 @@ export function answerRequest(request: ValidRequest, settings: AnswerSettings): 
     };
   }
   const draw = (purpose: string): number => drawFrom(seed, contentHash, purpose);
-  const reply = script({ params, seed, draw }, args);
+  const reply = enforceSchemas(script({ params, seed, draw }, args), { params, draw });
   if (reply.error !== undefined) return { kind: 'error', ...reply.error };
   const content = complete(reply.content, request, seed);
   const contentJson = JSON.stringify(content);

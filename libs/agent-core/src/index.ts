@@ -64,6 +64,7 @@ export {
   type Definition,
   type ModelSettings,
   type ResultFormat,
+  type StrictParts,
 } from './model/definition.ts';
 export {
   SLIDING_WINDOW_DEFAULT,
@@ -127,6 +128,7 @@ export {
 } from './decide/caller-answer.ts';
 export { toolPolicyOf, NO_TOOL_POLICY, type ToolPolicy, type ResultDemand } from './decide/tool-policy.ts';
 export { checkResultSchema, FINISH_TOOL } from './tools/finish.ts';
+export { STRICT_RULES, strictPartsOf } from './tools/strict-parts.ts';
 export { planCalls } from './decide/plan-calls.ts';
 export { NO_MEMORY, type StepCall } from './decide/step-calls.ts';
 export { NO_TRAIL, type Trail } from './decide/trail.ts';

@@ -14,6 +14,7 @@ import type {
   SideEffects,
   StepState,
   StopReason,
+  StrictParts,
   ToolCallState,
   ToolDefinition,
   ToolKind,
@@ -174,6 +175,7 @@ export interface DefinitionTable {
   tool_rules: JsonColumn<readonly JsonObject[]>;
   tools: JsonColumn<readonly ToolDefinition[]>;
   result_format: JsonColumn<ResultFormat> | null;
+  strict: JsonColumn<StrictParts> | null;
   context_window_limit: Generated<number>;
   compaction: JsonDefaulted<CompactionPolicy>;
   shows_counts: Generated<boolean>;

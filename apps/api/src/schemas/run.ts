@@ -173,6 +173,12 @@ export const stepResponse = z
       .describe(
         'True for a request for a summary of the conversation, which does not count towards max_steps. Beyond Letta.',
       ),
+    strict_tools: z
+      .array(z.string())
+      .describe('Tools whose arguments the provider keeps to their schema. Beyond Letta.'),
+    strict_result: z
+      .boolean()
+      .describe('True if the provider keeps the last answer to the schema of the result. Beyond Letta.'),
     state: z.enum(STEP_STATES).meta({ id: 'StepState' }).describe('The detailed state. Beyond Letta.'),
     cost_usd: usd.nullable().describe('Exact decimal; null if a model has no price. Beyond Letta.'),
     created_at: z.string(),

@@ -52,6 +52,8 @@ export function toStepResponse(step: StepRow): StepResponse {
     number: step.number,
     attempt: step.attempt,
     is_summary: step.is_summary,
+    strict_tools: step.is_summary ? [] : [...(step.strict?.tools ?? [])],
+    strict_result: !step.is_summary && step.strict?.result_format === true,
     state: step.state,
     cost_usd: toUsd(step.cost_nanousd),
     created_at: step.sealed_at.toISOString(),

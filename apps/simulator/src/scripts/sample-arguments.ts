@@ -1,28 +1,25 @@
+import { FORMATS, fits, ownOf, resolve, type Schema } from './schema.ts';
 import type { JsonObject, JsonValue, MessageParams } from './script.ts';
 
-interface Schema {
-  type?: string | string[];
-  properties?: Record<string, Schema>;
-  required?: string[];
-  enum?: JsonValue[];
-  const?: JsonValue;
-  default?: JsonValue;
-  items?: Schema;
-  minimum?: number;
-  minLength?: number;
-  minItems?: number;
-  anyOf?: Schema[];
-  oneOf?: Schema[];
-}
-
-function sample(schema: Schema, name: string, draw: (purpose: string) => number): JsonValue {
+/**
+ * Creates a value of a JSON schema, the same for the same request. With `root`, a schema that the provider enforces, it also
+ * follows references and keeps to formats.
+ */
+export function sample(
+  given: Schema,
+  name: string,
+  draw: (purpose: string) => number,
+  root?: Schema,
+): JsonValue {
+  const schema = root === undefined ? given : resolve(given, root);
   if (schema.const !== undefined) return schema.const;
   if (schema.enum !== undefined && schema.enum.length > 0) {
     return schema.enum[Math.floor(draw(`enum ${name}`) * schema.enum.length)] ?? null;
   }
-  if (schema.default !== undefined) return schema.default;
+  if (schema.default !== undefined && (root === undefined || fits(schema, schema.default, root)))
+    return schema.default;
   const choice = schema.anyOf?.[0] ?? schema.oneOf?.[0];
-  if (choice !== undefined) return sample(choice, name, draw);
+  if (choice !== undefined) return sample(choice, name, draw, root);
   const type = Array.isArray(schema.type) ? schema.type[0] : schema.type;
   switch (type) {
     case 'integer':
@@ -32,22 +29,31 @@ function sample(schema: Schema, name: string, draw: (purpose: string) => number)
       return draw(`boolean ${name}`) < 0.5;
     case 'array':
       return Array.from({ length: schema.minItems ?? 1 }, (_, i) =>
-        sample(schema.items ?? {}, `${name}.${i}`, draw),
+        sample(schema.items ?? {}, `${name}.${i}`, draw, root),
       );
     case 'object':
-      return sampleArguments(schema, draw, name);
+      return sampleArguments(schema, draw, name, root);
     case 'null':
       return null;
-    default:
-      return `${name} ${Math.floor(draw(`string ${name}`) * 10_000)}`.padEnd(schema.minLength ?? 0, '.');
+    default: {
+      const example = root === undefined ? undefined : FORMATS.get(schema.format ?? '')?.example;
+      return (
+        example ?? `${name} ${Math.floor(draw(`string ${name}`) * 10_000)}`.padEnd(schema.minLength ?? 0, '.')
+      );
+    }
   }
 }
 
 /** Creates arguments for the required part of a plain JSON schema, the same for the same request. */
-export function sampleArguments(schema: unknown, draw: (purpose: string) => number, path = ''): JsonObject {
+export function sampleArguments(
+  schema: unknown,
+  draw: (purpose: string) => number,
+  path = '',
+  root?: Schema,
+): JsonObject {
   const { properties = {}, required = [] } = (schema ?? {}) as Schema;
   return Object.fromEntries(
-    required.map((name) => [name, sample(ownOf(properties, name) ?? {}, path + name, draw)]),
+    required.map((name) => [name, sample(ownOf(properties, name) ?? {}, path + name, draw, root)]),
   );
 }
 
@@ -59,11 +65,6 @@ export function badArguments(schema: unknown): JsonObject {
   return {
     [name]: ownOf(properties, name)?.type === 'object' ? 'not an object' : { not: 'what was asked for' },
   };
-}
-
-/** Returns an own property of the schema; a plain lookup would also find `constructor`. */
-function ownOf(properties: Readonly<Record<string, Schema>>, name: string): Schema | undefined {
-  return Object.hasOwn(properties, name) ? properties[name] : undefined;
 }
 
 /** Returns the input schema of a named tool, or undefined. */

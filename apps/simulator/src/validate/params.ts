@@ -8,6 +8,7 @@ import type { Issue, ValidationContext } from './issue.ts';
 import { messagesIssue } from './messages.ts';
 import { pairingIssue } from './pairing.ts';
 import { effortIssue, signatureIssue, thinkingIssue } from './thinking.ts';
+import { strictIssue } from './strict.ts';
 import { toolChoiceIssue, toolsIssue } from './tools.ts';
 
 const COUNTED = [
@@ -153,6 +154,7 @@ export function paramsIssue(params: unknown, context: ValidationContext): Issue 
   const typed = params as MessageParams;
   const issue =
     toolChoiceIssue(typed, model) ??
+    strictIssue(typed) ??
     cacheControlIssue(typed) ??
     pairingIssue(typed, model) ??
     thinkingIssue(typed, model) ??

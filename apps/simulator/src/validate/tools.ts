@@ -5,14 +5,12 @@ import type { Issue } from './issue.ts';
 
 const TOOL_NAME = /^[a-zA-Z0-9_-]{1,64}$/;
 const PROPERTY_KEY = /^[a-zA-Z0-9_.-]{1,64}$/;
-const MAX_STRICT_TOOLS = 20;
 
 /** Validates `tools`: unique and valid names, and for client tools an object schema with plain keys. */
 export function toolsIssue(tools: unknown): Issue | undefined {
   if (tools === undefined) return undefined;
   if (!Array.isArray(tools)) return invalid('tools: Input should be a valid list');
   const names = new Set<string>();
-  let strict = 0;
   for (const [at, tool] of tools.entries()) {
     if (!isObject(tool)) return invalid(`tools.${at}: Input should be a valid dictionary`);
     const { name, type } = tool;
@@ -40,10 +38,9 @@ export function toolsIssue(tools: unknown): Issue | undefined {
         `tools.${at}.custom.input_schema.properties: Property keys should match pattern '^[a-zA-Z0-9_.-]{1,64}$'`,
       );
     }
-    if (tool['strict'] === true && ++strict > MAX_STRICT_TOOLS) {
-      return invalid(
-        `tools: at most ${MAX_STRICT_TOOLS} tools may be strict. Schema is too complex for compilation.`,
-      );
+    const { strict } = tool;
+    if (strict !== undefined && typeof strict !== 'boolean') {
+      return invalid(`tools.${at}.custom.strict: Input should be a valid boolean`);
     }
   }
   return undefined;

@@ -445,7 +445,7 @@ export function script(...turns: readonly Turn[]): string {
 /** The parts of requests that tests read. */
 export interface SentParams {
   readonly max_tokens: number;
-  readonly tools?: readonly { readonly name: string }[];
+  readonly tools?: readonly { readonly name: string; readonly strict?: true }[];
   readonly tool_choice?: JsonObject;
   readonly system?: readonly { readonly text: string; readonly cache_control?: object }[];
   readonly messages: readonly { readonly role: string; readonly content: readonly SentBlock[] }[];

@@ -352,6 +352,8 @@ test('a rewrite, other calls, words and invalid calls run side by side, each ind
       tools: ['rethink_memory', 'core_memory_append'],
     },
   ]);
+  // A provider that enforces the schema never makes an invalid call.
+  await house.rows('update definition set strict = null');
   await house.drive(worker);
   expect(await callsOf(batch)).toEqual([...Array(4).fill('succeeded'), ...Array(3).fill('failed')]);
   expect(await house.runsOf(batch.id)).toMatchObject(

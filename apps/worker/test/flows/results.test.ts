@@ -22,6 +22,9 @@ afterEach(() => house.close());
 
 const SCHEMA = { type: 'object', properties: { grade: { enum: ['a', 'b'] } }, required: ['grade'] };
 
+/** In the provider's strict subset. */
+const CLOSED = { ...SCHEMA, additionalProperties: false };
+
 async function run(submitted: SubmittedRun) {
   const { provider, sent } = recording(house);
   const batch = await house.submit([submitted]);
@@ -194,5 +197,61 @@ describe('a run that owes a typed result', () => {
       agent: { result_format: { schema: { type: 'object' } } },
     });
     expect(ended).toMatchObject({ state: 'failed', stop_reason: 'loop_detected', result: null });
+  });
+});
+
+describe('a result whose schema is proven', () => {
+  test('is given by the first answer, whatever the model wants to write', async () => {
+    const input = script({ text: 'It is an a.' }, { text: '{"grade":"a"}' });
+    const { ended, sent } = await run({ input, result_schema: CLOSED });
+    expect(ended).toMatchObject({ state: 'completed', stop_reason: 'end_turn', step_number: 1 });
+    expect(ended?.['result']).toEqual({ grade: expect.stringMatching(/^[ab]$/) as string });
+    expect(sent[0]).toMatchObject({ output_config: { format: { type: 'json_schema', schema: CLOSED } } });
+    expect(sent[0]?.system?.[0]?.text).toContain('JSON of the output format');
+    expect(sent[0]?.system?.[0]?.text).not.toContain('"grade"');
+    const unproven = await run({ input, result_schema: SCHEMA });
+    expect(unproven.ended).toMatchObject({ step_number: 2, result: { grade: 'a' } });
+    expect(unproven.sent[0]).not.toHaveProperty('output_config');
+    expect(await house.rows('select strict from definition order by strict::text nulls last')).toEqual([
+      { strict: { tools: [], result_format: true } },
+      { strict: null },
+    ]);
+  });
+
+  test('is handed over by the first call of finish, with references too', async () => {
+    const grade = { enum: ['a', 'b'] };
+    for (const schema of [
+      CLOSED,
+      { ...CLOSED, properties: { grade: { $ref: '#/$defs/grade' } }, $defs: { grade } },
+    ]) {
+      const { ended, sent } = await run({
+        input: script({ tool: 'finish', args: { result: { grade: 'z' } } }, { text: 'never said' }),
+        tools: ['look', 'finish'],
+        result_schema: schema,
+      });
+      expect(ended).toMatchObject({ state: 'completed', stop_reason: 'tool_rule', step_number: 1 });
+      expect(ended?.['result']).toEqual({ grade: expect.stringMatching(/^[ab]$/) as string });
+      expect(sent[0]?.tools?.map((tool) => tool.strict)).toEqual([undefined, true]);
+      expect(sent[0]).not.toHaveProperty('output_config');
+    }
+  });
+
+  test('keeps the choice of its definition, whatever this release would choose', async () => {
+    const { provider, sent } = recording(house);
+    const batch = await house.submit([
+      { input: script({ text: 'An a.' }, { text: '{"grade":"a"}' }), result_schema: CLOSED },
+    ]);
+    // As a release without a proof for this schema has stored it.
+    await house.rows('update definition set strict = null');
+    await house.drive(house.worker({ provider, tools: answering() }));
+    const rows = await house.rows('select result, step_number from run where batch_id = $1', [batch.id]);
+    expect(rows).toEqual([{ result: { grade: 'a' }, step_number: 2 }]);
+    expect(sent.filter((request) => 'output_config' in request)).toEqual([]);
+    expect(sent[0]?.system?.[0]?.text).toContain(JSON.stringify(CLOSED));
+  });
+
+  test('is checked here all the same: a cut-off answer fails the run', async () => {
+    const { ended } = await run({ input: '⟦sim:maxTokensText⟧', result_schema: CLOSED });
+    expect(ended).toMatchObject({ state: 'failed', stop_reason: 'max_tokens', result: null });
   });
 });

@@ -53,12 +53,23 @@ export const NO_TOOL_POLICY: ToolPolicy = {
 export function toolPolicyOf(
   definition: Pick<
     Definition,
-    'tools' | 'tool_rules' | 'model' | 'model_settings' | 'result_format' | 'compaction' | 'writable_labels'
+    | 'tools'
+    | 'tool_rules'
+    | 'model'
+    | 'model_settings'
+    | 'result_format'
+    | 'strict'
+    | 'compaction'
+    | 'writable_labels'
   >,
 ): ToolPolicy {
   const { tool_rules, model, model_settings, result_format = null, compaction } = definition;
+  const enforced = new Set(definition.strict?.tools);
+  const form = definition.tools.some(({ kind, name }) => kind === 'finish' && enforced.has(name))
+    ? 'hoisted'
+    : 'nested';
   const tools =
-    result_format === null ? definition.tools : withTypedFinish(definition.tools, result_format.schema);
+    result_format === null ? definition.tools : withTypedFinish(definition.tools, result_format.schema, form);
   const finish = tools.find((tool) => tool.kind === 'finish');
   const { rules, problems } = parseToolRules(tool_rules);
   const [problem] = problems;
@@ -70,7 +81,10 @@ export function toolPolicyOf(
     model_name: parseModelHandle(model)?.name ?? model,
     parallel_tool_calls: model_settings.parallel_tool_calls,
     extra: model_settings.extra,
-    result: result_format === null ? null : demandOf(result_format.schema, finish !== undefined),
+    result:
+      result_format === null
+        ? null
+        : demandOf(result_format.schema, finish !== undefined, definition.strict?.result_format === true),
     compacts: compaction.mode !== 'none',
     writable_labels: definition.writable_labels ?? null,
   };
@@ -82,9 +96,12 @@ function rulesOfFinish(tool_name: string, isOwed: boolean): readonly ToolRule[] 
   return isOwed ? [ends, { type: 'required_before_exit', tool_name, prompt_template: null }] : [ends];
 }
 
-function demandOf(schema: JsonObject, hasFinish: boolean): ResultDemand {
+function demandOf(schema: JsonObject, hasFinish: boolean, isEnforced: boolean): ResultDemand {
   const check = createResultCheck(schema);
   if (hasFinish) return { by: 'finish', instructions: '', check };
-  const told = `When your work is done, answer with nothing but JSON of this schema:\n${JSON.stringify(schema)}`;
+  // The provider shows a schema that it enforces to the model itself.
+  const told = isEnforced
+    ? 'When your work is done, answer with nothing but JSON of the output format.'
+    : `When your work is done, answer with nothing but JSON of this schema:\n${JSON.stringify(schema)}`;
   return { by: 'answer', instructions: `<result_format>\n${told}\n</result_format>`, check };
 }

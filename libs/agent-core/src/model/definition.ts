@@ -22,6 +22,11 @@ export interface Definition {
    */
   readonly result_format?: ResultFormat | null;
   /**
+   * Parts whose form the provider enforces, chosen when the definition is stored.
+   * Default: none.
+   */
+  readonly strict?: StrictParts | null;
+  /**
    * Maximum of prompt and answer together.
    * Unit: tokens.
    */
@@ -38,6 +43,14 @@ export interface Definition {
 export interface ResultFormat {
   /** JSON Schema of any type. */
   readonly schema: JsonObject;
+}
+
+/** Parts of a definition's requests whose form the provider enforces. */
+export interface StrictParts {
+  /** Names of the tools whose arguments always fit their schema. */
+  readonly tools: readonly string[];
+  /** Whether the last answer is JSON of the result's schema. */
+  readonly result_format: boolean;
 }
 
 /** Request settings beside the messages. `extra` is passed through verbatim (thinking, output_config …). */

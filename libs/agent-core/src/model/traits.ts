@@ -14,6 +14,8 @@ export interface ModelTraits {
   readonly takes_effort: boolean;
   /** Smallest prompt prefix that its cache keeps. Unit: tokens. */
   readonly cacheable_tokens_min: number;
+  /** Enforces schemas: `strict` of tools, and an output format. */
+  readonly takes_strict: boolean;
 }
 
 /** Models before the generation of Opus 5.5 and Fable 5.1, by the provider's names, perhaps with a date. */
@@ -23,6 +25,8 @@ const EARLIER =
 const BUDGETED = /^claude-(?:haiku-4-5|sonnet-4-5|sonnet-4-6|opus-4-[56])(?:-\d{8})?$/;
 const ONLY_BUDGETED = /^claude-(?:haiku|sonnet|opus)-4-5(?:-\d{8})?$/;
 const WITHOUT_EFFORT = /^claude-(?:haiku|sonnet)-4-5(?:-\d{8})?$/;
+/** Models before Opus 4.1 and the generation 4.5. */
+const WITHOUT_STRICT = /^claude-(?:[23]\b|instant|(?:sonnet|opus)-4(?:-0)?(?:-\d{8})?$)/;
 /** Models of that generation with thinking that can be turned off, so that a call can be forced. */
 const FORCEABLE = /^claude-haiku-5-5(?:-\d{8})?$/;
 
@@ -45,5 +49,6 @@ export function modelTraits(modelName: string): ModelTraits {
     thinks_always: !isForceable,
     takes_effort: !WITHOUT_EFFORT.test(modelName),
     cacheable_tokens_min: CACHEABLE_TOKENS_MIN.find(([names]) => names.test(modelName))?.[1] ?? 1_024,
+    takes_strict: !WITHOUT_STRICT.test(modelName),
   };
 }

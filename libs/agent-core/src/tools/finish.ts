@@ -17,14 +17,17 @@ export const FINISH_TOOL: ToolDefinition = {
 /** Text for the model once its result is accepted. */
 export const RESULT_TAKEN = 'The result is taken.';
 
-/** Returns the tools; `finish`, if among them, takes a result of this schema. */
+/**
+ * Returns the tools; `finish`, if among them, takes a result of this schema. `form` says where the schema's definitions
+ * stand: `nested` for all schemas, `hoisted` for those that the provider enforces, since it finds them at the top only.
+ */
 export function withTypedFinish(
   tools: readonly ToolDefinition[],
   schema: JsonObject,
+  form: 'nested' | 'hoisted',
 ): readonly ToolDefinition[] {
-  return tools.map((tool) =>
-    tool.kind === 'finish' ? { ...tool, input_schema: finishSchema(schema) } : tool,
-  );
+  const input_schema = form === 'nested' ? finishSchema(schema) : hoistedSchema(schema);
+  return tools.map((tool) => (tool.kind === 'finish' ? { ...tool, input_schema } : tool));
 }
 
 /** Nests the result's schema: its references are lengthened, and its own `$id` would misdirect them. */
@@ -34,6 +37,19 @@ function finishSchema({ $id, ...schema }: JsonObject): JsonObject {
       key === '$ref' && typeof part === 'string' ? part.replace(/^#/, '#/properties/result') : part,
     ),
   ) as JsonObject;
+  return takingResult(result);
+}
+
+/** Nests the result's schema without its definitions. Fit for references to definitions only. */
+function hoistedSchema({ $id, $defs, definitions, ...result }: JsonObject): JsonObject {
+  return {
+    ...takingResult(result),
+    ...($defs === undefined ? {} : { $defs }),
+    ...(definitions === undefined ? {} : { definitions }),
+  };
+}
+
+function takingResult(result: JsonObject): JsonObject {
   return { type: 'object', properties: { result }, required: ['result'], additionalProperties: false };
 }
 

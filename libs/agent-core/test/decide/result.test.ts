@@ -199,11 +199,26 @@ describe('the tool finish', () => {
     ],
     ['a property of that name', { properties: { $ref: { type: 'integer' } } }, { $ref: 1 }, { $ref: 'x' }],
   ])('takes a result by a schema that refers to %s', (_what, schema, right, wrong) => {
-    const [tool] = withTypedFinish([FINISH_TOOL, look], schema);
+    const [tool] = withTypedFinish([FINISH_TOOL, look], schema, 'nested');
     const validate = createArgumentValidator();
     expect(validate(tool!, { result: right })).toMatchObject({ ok: true });
     expect(validate(tool!, { result: wrong })).toMatchObject({ ok: false });
     expect(JSON.stringify(tool)).not.toContain('$id');
+  });
+
+  test('takes a result by a schema whose definitions stand at the top, for the provider', () => {
+    const schema = {
+      $id: 'x',
+      properties: { a: { $ref: '#/$defs/d' }, b: { $ref: '#/definitions/e' } },
+      $defs: { d: { type: 'integer' } },
+      definitions: { e: { type: 'null' } },
+    };
+    const [tool] = withTypedFinish([FINISH_TOOL, look], schema, 'hoisted');
+    const { $id: _id, properties, ...definitions } = schema;
+    expect(tool?.input_schema).toMatchObject({ properties: { result: { properties } }, ...definitions });
+    const validate = createArgumentValidator();
+    expect(validate(tool!, { result: { a: 1, b: null } })).toMatchObject({ ok: true });
+    expect(validate(tool!, { result: { a: 'x' } })).toMatchObject({ ok: false });
   });
 });
 

@@ -67,3 +67,25 @@ test.each([
 ])('%s takes an effort: %s', (model, takes_effort) => {
   expect(modelTraits(model)).toMatchObject({ takes_effort });
 });
+
+test('models before Opus 4.1 and the generation 4.5 do not enforce schemas', () => {
+  const without = [
+    'claude-3-5-sonnet-20241022',
+    'claude-3-haiku-20240307',
+    'claude-2.1',
+    'claude-sonnet-4-20250514',
+    'claude-sonnet-4-0',
+    'claude-opus-4-20250514',
+    'claude-opus-4-0',
+  ];
+  const takes = [
+    'claude-opus-4-1-20250805',
+    'claude-sonnet-4-5-20250929',
+    'claude-haiku-4-5',
+    'claude-opus-5-5',
+    'claude-opus-6',
+    'gpt',
+  ];
+  expect(without.filter((model) => modelTraits(model).takes_strict)).toEqual([]);
+  expect(takes.filter((model) => !modelTraits(model).takes_strict)).toEqual([]);
+});

@@ -309,6 +309,35 @@ describe('a definition', () => {
     expect(params({ parallel, extra })['tool_choice']).toEqual(expected);
   });
 
+  test('marks the tools that the provider enforces, and no other', () => {
+    const tools = [appendTool, { ...appendTool, name: 'other' }];
+    const sent = params({ tools, strict: { tools: ['other'], result_format: false } })[
+      'tools'
+    ] as JsonObject[];
+    expect(sent.map(({ name, strict }) => [name, strict])).toEqual([
+      ['core_memory_append', undefined],
+      ['other', true],
+    ]);
+  });
+
+  test('sends the schema of the result as output format beside the effort, where the provider enforces it', () => {
+    const schema = { type: 'object', properties: {}, additionalProperties: false };
+    const typed = { result_format: { schema }, extra: { output_config: { effort: 'low' } } };
+    const format = { type: 'json_schema', schema };
+    const output_config = { effort: 'low', format };
+    const enforced = { tools: [], result_format: true };
+    expect(params({ ...typed, strict: enforced })).toMatchObject({ output_config });
+    expect(params({ result_format: { schema }, strict: enforced })['output_config']).toEqual({ format });
+    expect(
+      params({ ...typed, model: 'anthropic/claude-haiku-4-5', strict: enforced })['output_config'],
+    ).toEqual({
+      format,
+    });
+    for (const strict of [null, { tools: [], result_format: false }]) {
+      expect(params({ ...typed, strict })['output_config']).toEqual({ effort: 'low' });
+    }
+  });
+
   test('sends neither tools nor a tool choice without tools', () => {
     const without = { tools: [], parallel: false, extra: { tool_choice: { type: 'auto' } } };
     expect(params(without)).not.toHaveProperty('tools');

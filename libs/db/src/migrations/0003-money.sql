@@ -29,3 +29,10 @@ create table memory_notice (
   block_labels text[],
   primary key (run_id, seq)
 );
+
+
+-- ---------- Fewer round trips ----------
+
+-- The parts whose form the provider enforces, {"tools": [names], "result_format": boolean}; null: none.
+-- Kept, because another release may choose otherwise, and the requests of a run must not change.
+alter table definition add column strict json check (json_typeof(strict) = 'object');

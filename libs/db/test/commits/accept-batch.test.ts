@@ -248,7 +248,7 @@ describe('accepting a batch', () => {
     const { rows } = await sql<{ is_known: boolean }>`
       select d.id = encode(substr(sha256(convert_to(json_build_array(d.project_id, d.agent_type, d.system, d.model,
         d.model_settings::text, d.tool_rules::text, d.tools::text, d.result_format::text, d.context_window_limit,
-        d.compaction::text)::text, 'UTF8')), 1, 16), 'hex')::uuid as is_known
+        d.compaction::text)::text || ' strict 1', 'UTF8')), 1, 16), 'hex')::uuid as is_known
       from definition d
     `.execute(database.db);
     expect(rows.length).toBeGreaterThan(0);

@@ -148,6 +148,7 @@ function encodeSummary(customId: string, request: SealedRequest, { definition }:
     system,
     tools: [],
     result_format: null,
+    strict: null,
     model_settings: {
       ...definition.model_settings,
       extra: summaryExtra(definition.model_settings.extra),

@@ -108,10 +108,12 @@ export function encodeDefinition(
   let tools = '';
   let toolChoice: JsonObject | null = null;
   if (definition.tools.length > 0) {
-    tools = withoutLoneSurrogates(`,"tools":${JSON.stringify(definition.tools.map(encodeTool))}`);
+    const strict = new Set(definition.strict?.tools);
+    const encoded = definition.tools.map((tool) => encodeTool(tool, strict.has(tool.name)));
+    tools = withoutLoneSurrogates(`,"tools":${JSON.stringify(encoded)}`);
     toolChoice = toolChoiceOf(extra['tool_choice'], parallel_tool_calls);
   } else if ('tool_choice' in extra) dropped.push('tool_choice');
-  for (const [name, value] of Object.entries(settings)) {
+  for (const [name, value] of Object.entries(withOutputFormat(settings, definition))) {
     if (name !== 'tool_choice' && !DROPPED_MEMBERS.has(name)) addMember(name, value);
   }
 
@@ -144,9 +146,22 @@ function withoutEffort(extra: JsonObject): JsonObject {
   return Object.keys(rest).length === 0 ? others : { ...others, output_config: rest };
 }
 
-function encodeTool(tool: Definition['tools'][number]): JsonObject {
+/** Adds the schema of the result as the provider's output format, where the definition says so. */
+function withOutputFormat(settings: JsonObject, { strict, result_format }: Definition): JsonObject {
+  if (strict?.result_format !== true || result_format == null) return settings;
+  const { output_config } = settings;
+  const format = { type: 'json_schema', schema: result_format.schema };
+  return { ...settings, output_config: { ...(isJsonObject(output_config) ? output_config : {}), format } };
+}
+
+function encodeTool(tool: Definition['tools'][number], isStrict: boolean): JsonObject {
   const { name, description, input_schema } = tool;
-  return description === '' ? { name, input_schema } : { name, description, input_schema };
+  return {
+    name,
+    ...(description === '' ? {} : { description }),
+    input_schema,
+    ...(isStrict ? { strict: true } : {}),
+  };
 }
 
 function encodeToolChoice(choice: JsonObject | null): string {

@@ -1,4 +1,10 @@
-import { REWRITE_TOOLS, STORE_TOOLS, type Definition } from '@nightshift/agent-core';
+import {
+  REWRITE_TOOLS,
+  STORE_TOOLS,
+  STRICT_RULES,
+  strictPartsOf,
+  type Definition,
+} from '@nightshift/agent-core';
 import { sql, type RawBuilder } from 'kysely';
 import type { Database } from '../../connect.ts';
 import { AS_FIRST } from '../../fragments.ts';
@@ -33,6 +39,8 @@ export interface RequestedDefinition {
   readonly added: Added;
 }
 
+/** Ends the content that a definition's id is made of. */
+const STRICT_SUFFIX = ` strict ${STRICT_RULES}`;
 const STORE_NAMES = STORE_TOOLS.map((tool) => tool.name);
 const REWRITE_NAMES = REWRITE_TOOLS.map((tool) => tool.name);
 /** Agent type of runs with memory tools only: its memory section has line numbers, and no type hides it. */
@@ -179,7 +187,7 @@ export function agentContents(
         tools, context_window_limit, compaction, shows_counts, writable_labels,
         encode(substr(sha256(convert_to(concat(json_build_array(project_id, agent_type, system, model,
           model_settings::text, tool_rules::text, tools, result_format,
-          context_window_limit, compaction::text), writable_labels), 'UTF8')), 1, 16), 'hex')::uuid as definition_id
+          context_window_limit, compaction::text), writable_labels, ${STRICT_SUFFIX}::text), 'UTF8')), 1, 16), 'hex')::uuid as definition_id
       from equipped
     )`;
 }
@@ -220,7 +228,7 @@ export async function readAgentDefinitions(
   projectId: string,
   requests: readonly RequestedDefinition[],
 ): Promise<ReadonlyMap<string, AgentDefinition>> {
-  const { rows } = await sql<Omit<Definition, 'id'> & ContentOwners & { definition_id: string }>`
+  const { rows } = await sql<Omit<Definition, 'id' | 'strict'> & ContentOwners & { definition_id: string }>`
     with ${agentContents(projectId, requests)}
     select places, conversation_ids, definition_id, agent_type, system, model, model_settings, tool_rules, tools::json as tools,
            result_format::json as result_format, context_window_limit, compaction, writable_labels
@@ -228,7 +236,7 @@ export async function readAgentDefinitions(
   `.execute(db);
   const agents = new Map<string, AgentDefinition>();
   for (const { places, conversation_ids, definition_id, ...rest } of rows) {
-    const definition = { id: definition_id, ...rest };
+    const definition = { id: definition_id, ...rest, strict: strictPartsOf(rest) };
     for (const { request, conversation_id } of ownersOf(requests, { places, conversation_ids })) {
       agents.set(request.key, { agent_id: request.agent_id, conversation_id, definition });
     }

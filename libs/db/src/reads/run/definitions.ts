@@ -4,7 +4,7 @@ import { anyUuid } from '../../fragments.ts';
 
 const columns = [
   ...(['id', 'agent_type', 'system', 'model', 'model_settings', 'tool_rules', 'tools'] as const),
-  ...(['result_format', 'context_window_limit', 'compaction', 'writable_labels'] as const),
+  ...(['result_format', 'strict', 'context_window_limit', 'compaction', 'writable_labels'] as const),
 ] as const;
 
 /** Reads definitions by id. They never change, so callers may cache them. */

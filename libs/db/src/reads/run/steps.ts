@@ -1,4 +1,10 @@
-import { NightshiftError, stepKeyOf, type JsonObject, type StepState } from '@nightshift/agent-core';
+import {
+  NightshiftError,
+  stepKeyOf,
+  type JsonObject,
+  type StepState,
+  type StrictParts,
+} from '@nightshift/agent-core';
 import { sql, type RawBuilder, type SqlBool } from 'kysely';
 import type { Database } from '../../connect.ts';
 import { readDirection, type Page } from '../keyset.ts';
@@ -26,6 +32,8 @@ export interface StepRow {
   readonly error: JsonObject | null;
   /** It requested a summary of the conversation. */
   readonly is_summary: boolean;
+  /** Parts of its definition whose form the provider enforces. */
+  readonly strict: StrictParts | null;
   readonly context_window_limit: number;
   readonly sealed_at: Date;
   readonly ended_at: Date | null;
@@ -64,7 +72,14 @@ const columns = [
     's.cache_read_tokens',
     's.cost_nanousd',
   ] as const),
-  ...(['s.error', 's.is_summary', 'd.context_window_limit', 's.sealed_at', 's.ended_at'] as const),
+  ...([
+    's.error',
+    's.is_summary',
+    'd.strict',
+    'd.context_window_limit',
+    's.sealed_at',
+    's.ended_at',
+  ] as const),
 ] as const;
 
 const selectSteps = (db: Database) =>
