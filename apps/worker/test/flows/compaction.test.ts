@@ -57,10 +57,12 @@ const filler = (name: string): string => `${name}: ${'x'.repeat(1_000)}`;
 
 /** A run that writes three notes of a thousand characters each: its window overflows after the second. */
 const THREE_NOTES: SubmittedRun = {
-  input: [filler('one'), filler('two'), filler('three')].map(append).join('\n'),
+  input: [filler('preamble').repeat(2), ...[filler('one'), filler('two'), filler('three')].map(append)].join(
+    '\n',
+  ),
   blocks: { notes: '' },
   tools: ['core_memory_append'],
-  agent: { context_window_limit: 3_650 },
+  agent: { context_window_limit: 4_400 },
 };
 /** A summary after which the simulated model goes on behind the step that is still shown. */
 const STILL_OPEN = `Ann's first notes are written.\n${append('two')}\n${append('three')}`;

@@ -176,7 +176,7 @@ export const STEP_INVARIANTS: readonly Invariant[] = [
       union all
       select 'run', r.id, r.prompt_number, r.prompt_attempt
         from run r
-       where r.prompt_number is not null and not exists (
+       where r.ended_at is null and r.prompt_number is not null and not exists (
          select 1 from step p where p.run_id = r.id and p.number = r.prompt_number and p.attempt = r.prompt_attempt)`,
   },
   {

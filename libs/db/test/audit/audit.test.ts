@@ -655,6 +655,18 @@ const BREAKS: Readonly<Record<string, Readonly<Record<string, readonly string[]>
       putAside('unusable', '{"output_tokens": 9}', 'errored'),
     ],
   },
+  I26: {
+    'a request shows the memory of a step that is gone': [
+      `update step set prompt_number = number, prompt_attempt = attempt - 1`,
+    ],
+    'a run names a step that is gone': [`update run set prompt_number = 9, prompt_attempt = 9`],
+  },
+  I26b: {
+    'a notice is no message': [
+      `insert into memory_notice (run_id, seq, project_id, block_ids, block_revisions)
+       select id, 999, project_id, '{}', '{}' from run`,
+    ],
+  },
   I25: {
     'a message is shown again': [`update cursor_span set from_seq = 0 where from_seq = 1 and to_seq = 2`],
     'a span is given to two completed runs': [
