@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { createPrefixCache } from '../src/cache/prefix-cache.ts';
-import { prefixesOf } from '../src/cache/prefixes.ts';
+import { createPrefixReader } from '../src/cache/prefixes.ts';
 import type { Prefix } from '../src/cache/prefixes.ts';
 import { findModel } from '../src/models.ts';
 import type { ContentBlock, Message, MessageParams } from '../src/scripts/script.ts';
@@ -48,7 +48,7 @@ function cacheAt(): {
       const model = findModel(params.model);
       if (model === undefined) throw new Error(`the model table lacks ${params.model}`);
       const bytes = Buffer.byteLength(JSON.stringify(params));
-      const prefixes = prefixesOf(workspace, params, model, bytes);
+      const prefixes = createPrefixReader(workspace).prefixesOf(params, model, bytes);
       return usageOf(tokensOfBytes(bytes), 1, prefixes, cache.use(prefixes, atMs, missed));
     },
   };

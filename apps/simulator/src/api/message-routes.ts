@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { answerRequest, messageJson } from '../answer.ts';
 import { apiFailure } from '../api-error.ts';
-import { prefixesOf } from '../cache/prefixes.ts';
+import { createPrefixReader } from '../cache/prefixes.ts';
 import { contentHashOf, drawFrom } from '../draws.ts';
 import type { MessageParams } from '../scripts/script.ts';
 import type { SimulatorState } from '../state.ts';
@@ -68,7 +68,7 @@ export async function handleMessages(state: SimulatorState, exchange: Exchange):
     { seed, defaultScript: { script: settings.default_script, args: settings.default_script_args } },
   );
   if (answer.kind === 'error') throw apiFailure(answer.type, answer.message);
-  const prefixes = prefixesOf(exchange.workspace, params, answer.model, bytes.length);
+  const prefixes = createPrefixReader(exchange.workspace).prefixesOf(params, answer.model, bytes.length);
   // There is no custom id: the same request sent again is told apart by its count.
   const times = ledger.byContentHash(contentHash)?.times ?? 0;
   const missed = drawFrom(seed, 'cache miss', contentHash, times) < settings.cache_miss;

@@ -2,14 +2,16 @@ import type { Prefix } from './prefixes.ts';
 
 /** A stored prefix: readable from its write until its time to live has passed since the last use. */
 interface Entry {
-  readonly fromMs: number;
-  readonly untilMs: number;
-  readonly ttlMs: number;
+  fromMs: number;
+  untilMs: number;
+  ttlMs: number;
 }
 
 interface Entries {
-  get(key: number): Entry | undefined;
-  set(key: number, entry: Entry): unknown;
+  get(key: number): Readonly<Entry> | undefined;
+  /** Returns an entry that may be changed. */
+  own(key: number): Entry | undefined;
+  add(key: number, entry: Entry): unknown;
 }
 
 /** The uses of the cache by one batch, which take effect together. */
@@ -41,36 +43,41 @@ export interface PrefixCache {
 /** Entries below which the cache does not look for expired ones. */
 const SWEEP_MIN = 4_096;
 
-const isLive = (entry: Entry | undefined, atMs: number): entry is Entry =>
+const isLive = (entry: Readonly<Entry> | undefined, atMs: number): entry is Readonly<Entry> =>
   entry !== undefined && entry.fromMs <= atMs && atMs < entry.untilMs;
 
 /**
  * Stores a prefix, or joins its two lives. Requests of batches that overlap arrive here out of order; of two lives with a gap
  * between them the later one stays.
  */
-function put(entries: Entries, key: number, fresh: Entry): void {
-  const old = entries.get(key);
-  if (old === undefined || old.untilMs < fresh.fromMs) entries.set(key, fresh);
-  else if (fresh.untilMs >= old.fromMs) {
-    entries.set(key, {
-      fromMs: Math.min(old.fromMs, fresh.fromMs),
-      untilMs: Math.max(old.untilMs, fresh.untilMs),
-      ttlMs: Math.max(old.ttlMs, fresh.ttlMs),
-    });
+function put(entries: Entries, key: number, fromMs: number, untilMs: number, ttlMs: number): void {
+  const old = entries.own(key);
+  if (old === undefined) {
+    entries.add(key, { fromMs, untilMs, ttlMs });
+  } else if (old.untilMs < fromMs) {
+    old.fromMs = fromMs;
+    old.untilMs = untilMs;
+    old.ttlMs = ttlMs;
+  } else if (untilMs >= old.fromMs) {
+    old.fromMs = Math.min(old.fromMs, fromMs);
+    old.untilMs = Math.max(old.untilMs, untilMs);
+    old.ttlMs = Math.max(old.ttlMs, ttlMs);
   }
 }
 
 function useOf(entries: Entries, prefixes: readonly Prefix[], atMs: number, missed: boolean): number {
   const readAt = missed ? -1 : prefixes.findLastIndex(({ key }) => isLive(entries.get(key), atMs));
   const read = prefixes[readAt];
-  const stored = read === undefined ? undefined : entries.get(read.key);
-  for (const [index, { key, ttlMs: ofMark }] of prefixes.entries()) {
-    if (ofMark === 0 && index !== readAt) continue;
-    // A place that was read costs no write: it lives no longer than the entry that it was read from.
-    const old = entries.get(key);
-    const own = isLive(old, atMs) ? old.ttlMs : Math.min(ofMark, stored?.ttlMs ?? ofMark);
-    const ttlMs = index <= readAt ? own : ofMark;
-    put(entries, key, { fromMs: atMs, untilMs: atMs + ttlMs, ttlMs });
+  const readTtlMs = read === undefined ? 0 : (entries.get(read.key)?.ttlMs ?? 0);
+  for (const [index, { key, ttlMs: markTtlMs }] of prefixes.entries()) {
+    if (markTtlMs === 0 && index !== readAt) continue;
+    let ttlMs = markTtlMs;
+    if (index <= readAt) {
+      // A place within the read prefix costs no write: it lives no longer than the entry that was read.
+      const old = entries.get(key);
+      ttlMs = isLive(old, atMs) ? old.ttlMs : Math.min(markTtlMs, readTtlMs);
+    }
+    put(entries, key, atMs, atMs + ttlMs, ttlMs);
   }
   return read?.tokens ?? 0;
 }
@@ -78,6 +85,11 @@ function useOf(entries: Entries, prefixes: readonly Prefix[], atMs: number, miss
 /** Creates an empty cache. `oldestUseMs`: earliest time of any later use; entries that expired before it are dropped. */
 export function createPrefixCache(oldestUseMs: () => number): PrefixCache {
   const entries = new Map<number, Entry>();
+  const all: Entries = {
+    get: (key) => entries.get(key),
+    own: (key) => entries.get(key),
+    add: (key, entry) => entries.set(key, entry),
+  };
   let sweepAt = SWEEP_MIN;
   let last: Promise<void> = Promise.resolve();
 
@@ -90,7 +102,7 @@ export function createPrefixCache(oldestUseMs: () => number): PrefixCache {
 
   return {
     use(prefixes, atMs, missed) {
-      const read = useOf(entries, prefixes, atMs, missed);
+      const read = useOf(all, prefixes, atMs, missed);
       sweep();
       return read;
     },
@@ -98,7 +110,12 @@ export function createPrefixCache(oldestUseMs: () => number): PrefixCache {
       const own = new Map<number, Entry>();
       const layered: Entries = {
         get: (key) => own.get(key) ?? entries.get(key),
-        set: (key, entry) => own.set(key, entry),
+        own(key) {
+          const shared = entries.get(key);
+          if (shared !== undefined && !own.has(key)) own.set(key, { ...shared });
+          return own.get(key);
+        },
+        add: (key, entry) => own.set(key, entry),
       };
       const before = last;
       const { promise, resolve } = Promise.withResolvers<void>();
@@ -107,7 +124,7 @@ export function createPrefixCache(oldestUseMs: () => number): PrefixCache {
         turn: () => before,
         use: (prefixes, atMs, missed) => useOf(layered, prefixes, atMs, missed),
         commit() {
-          for (const [key, entry] of own) put(entries, key, entry);
+          for (const [key, { fromMs, untilMs, ttlMs }] of own) put(all, key, fromMs, untilMs, ttlMs);
           own.clear();
           sweep();
         },

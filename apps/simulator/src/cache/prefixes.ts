@@ -93,32 +93,60 @@ function bytesOf(block: object): string {
 /** 52 bits of a hash: a number holds them exactly. */
 const keyOf = (digest: string): number => Number.parseInt(digest.slice(0, 13), 16);
 
-/**
- * Lists the prefixes of a request that the cache is asked for, the shortest first: every mark, and the blocks before it that
- * its look-up visits. Empty without a mark on a prefix that is long enough for the model.
- */
-export function prefixesOf(
-  workspace: string,
-  params: MessageParams,
-  model: Model,
-  paramsBytes: number,
-): readonly Prefix[] {
-  const total = tokensOfBytes(paramsBytes);
-  if (total < model.min_cacheable_tokens || !isMarked(params)) return [];
-  const blocks = promptBlocks(params);
-  const lastMark = blocks.findLastIndex(({ ttlMs }) => ttlMs > 0);
-  const found: Prefix[] = [];
-  let digest = JSON.stringify([workspace, model.id]);
-  let bytes = 0;
-  for (const [index, { part, block, ttlMs }] of blocks.entries()) {
-    if (index > lastMark) break;
-    const text = bytesOf(block);
-    bytes += Buffer.byteLength(text);
-    digest = hash('sha256', `${digest} ${part}\n${text}`, 'hex');
-    const tokens = Math.min(total, tokensOfBytes(bytes));
-    if (tokens < model.min_cacheable_tokens) continue;
-    const visited = blocks.slice(index, index + LOOK_BACK_BLOCKS).some((later) => later.ttlMs > 0);
-    if (visited) found.push({ key: keyOf(digest), tokens, ttlMs });
+/** The state of the hash after one block. */
+interface Hashed extends Prefix {
+  readonly before: string;
+  readonly text: string;
+  readonly digest: string;
+  readonly bytes: number;
+}
+
+/** Leading blocks whose last hash is kept, since requests of one definition begin alike. */
+const KEPT_BLOCKS = 32;
+
+/** Lists the prefixes of requests. It keeps the hashes of the request before, and its first blocks. */
+export interface PrefixReader {
+  /**
+   * Lists the prefixes of a request that the cache is asked for, the shortest first: every mark, and the blocks before it that
+   * its look-up visits. Empty without a mark on a prefix that is long enough for the model.
+   */
+  prefixesOf(params: MessageParams, model: Model, paramsBytes: number): readonly Prefix[];
+}
+
+/** Creates a reader for the requests of one workspace. */
+export function createPrefixReader(workspace: string): PrefixReader {
+  const kept: Hashed[] = [];
+
+  function hashed(index: number, before: Hashed | string, { part, block, ttlMs }: PromptBlock): Hashed {
+    const [digestBefore, bytesBefore] =
+      typeof before === 'string' ? [before, 0] : [before.digest, before.bytes];
+    const text = `${part}\n${bytesOf(block)}`;
+    const last = kept[index];
+    if (last?.before === digestBefore && last.text === text && last.ttlMs === ttlMs) return last;
+    const digest = hash('sha256', `${digestBefore} ${text}`, 'hex');
+    const bytes = bytesBefore + Buffer.byteLength(text) - part.length - 1;
+    const fresh = { before: digestBefore, text, digest, bytes, ttlMs };
+    const state = { ...fresh, key: keyOf(digest), tokens: tokensOfBytes(bytes) };
+    if (index < KEPT_BLOCKS) kept[index] = state;
+    return state;
   }
-  return found.some(({ ttlMs }) => ttlMs > 0) ? found : [];
+
+  return {
+    prefixesOf(params, model, paramsBytes) {
+      const total = tokensOfBytes(paramsBytes);
+      if (total < model.min_cacheable_tokens || !isMarked(params)) return [];
+      const blocks = promptBlocks(params);
+      const lastMark = blocks.findLastIndex(({ ttlMs }) => ttlMs > 0);
+      const found: Prefix[] = [];
+      let before: Hashed | string = JSON.stringify([workspace, model.id]);
+      for (const [index, block] of blocks.slice(0, lastMark + 1).entries()) {
+        before = hashed(index, before, block);
+        const { key, tokens, ttlMs } = before;
+        if (tokens < model.min_cacheable_tokens) continue;
+        const visited = blocks.slice(index, index + LOOK_BACK_BLOCKS).some((later) => later.ttlMs > 0);
+        if (visited) found.push({ key, tokens: Math.min(tokens, total), ttlMs });
+      }
+      return found.some(({ ttlMs }) => ttlMs > 0) ? found : [];
+    },
+  };
 }

@@ -5,8 +5,8 @@ import { answerRequest, messageJson } from '../answer.ts';
 import type { AnswerSettings } from '../answer.ts';
 import type { Batch, BatchItem, Fate, RequestCounts } from '../batch.ts';
 import type { CacheSession } from '../cache/prefix-cache.ts';
-import { prefixesOf } from '../cache/prefixes.ts';
-import type { Prefix } from '../cache/prefixes.ts';
+import { createPrefixReader } from '../cache/prefixes.ts';
+import type { Prefix, PrefixReader } from '../cache/prefixes.ts';
 import { contentHashOf, drawFrom, idFrom, shuffledIndexes } from '../draws.ts';
 import { verdictOn } from '../fates.ts';
 import type { Ending } from '../fates.ts';
@@ -27,6 +27,8 @@ const BATCH_PRICE = 0.5;
 const WINDOW_ITEMS = 128;
 const OUTGOING_BYTES = 512 * 1024;
 const WINDOW_BYTES = 4 * 1024 * 1024;
+/** Lines of a filled draft that are written together. */
+const FILLED_LINES = 512;
 /** Cache look-ups between two turns of the event loop. */
 const YIELD_EVERY = 4_096;
 
@@ -64,6 +66,7 @@ interface Unpriced {
   readonly outputTokens: number;
   readonly webSearches: number;
   readonly prefixes: readonly Prefix[];
+  usage: Usage | null;
 }
 
 /** One writing of the results of a batch. */
@@ -72,6 +75,7 @@ interface Writing {
   readonly settings: AnswerSettings;
   readonly batch: Batch;
   readonly ending: Ending;
+  readonly reader: PrefixReader;
   readonly billings: Billing[];
   readonly unpriced: Unpriced[];
 }
@@ -102,7 +106,7 @@ function settleItem(writing: Writing, customId: string, bytes: Buffer): Settled 
 const GAP = '\0';
 
 function answerItem(
-  { billings, unpriced, settings, batch }: Writing,
+  { reader, billings, unpriced, settings, batch }: Writing,
   item: {
     readonly customId: string;
     readonly contentHash: string;
@@ -113,7 +117,7 @@ function answerItem(
   const { seed } = settings;
   const { customId, contentHash, bytes, script } = item;
   const params: unknown = JSON.parse(bytes.toString());
-  const { version, betas, workspace } = batch;
+  const { version, betas } = batch;
   const issue = paramsIssue(params, { endpoint: 'batch', version, betas, seed, paramsBytes: bytes.length });
   if (issue !== undefined)
     return { line: errorLine(seed, customId, issue.type, issue.message), fate: 'errored' };
@@ -124,12 +128,12 @@ function answerItem(
   const { model, billable, head, output_tokens: outputTokens, web_searches: webSearches } = answer;
   const start = `{"custom_id":"${customId}","result":{"type":"succeeded","message":`;
   const totalTokens = tokensOfBytes(bytes.length);
-  const prefixes = prefixesOf(workspace, valid, model, bytes.length);
+  const prefixes = reader.prefixesOf(valid, model, bytes.length);
   if (prefixes.length > 0) {
     const index = unpriced.length;
     unpriced.push({
       ...{ customId, contentHash, model, billable },
-      ...{ totalTokens, outputTokens, webSearches, prefixes },
+      ...{ totalTokens, outputTokens, webSearches, prefixes, usage: null },
     });
     return { line: `${start}${head}${GAP}${index}`, fate: 'succeeded' };
   }
@@ -254,11 +258,10 @@ async function priceAll(
   { state, settings, batch, unpriced }: Writing,
   session: CacheSession,
   endMs: number,
-): Promise<readonly Usage[]> {
+): Promise<void> {
   const { created_at_ms: createdMs } = batch;
   const draws = unpriced.map(({ customId }) => drawFrom(settings.seed, 'processed', customId));
   const order = [...unpriced.keys()].sort((a, b) => (draws[a] ?? 0) - (draws[b] ?? 0));
-  const usages: Usage[] = [];
   for (const [done, index] of order.entries()) {
     const request = unpriced[index];
     if (request === undefined) continue;
@@ -266,14 +269,13 @@ async function priceAll(
     const missed = drawFrom(settings.seed, 'cache miss', customId) < state.settings.cache_miss;
     const atMs = createdMs + Math.max(0, endMs - createdMs) * (draws[index] ?? 0);
     const read = session.use(prefixes, atMs, missed);
-    usages[index] = usageOf(totalTokens, outputTokens, prefixes, read);
+    request.usage = usageOf(totalTokens, outputTokens, prefixes, read);
     if (done % YIELD_EVERY === 0) await nextTurn();
   }
-  return usages;
 }
 
 /** Writes the draft at `path` again with the usages filled in. Returns the size in bytes. */
-async function fillIn({ state, unpriced }: Writing, usages: readonly Usage[], path: string): Promise<number> {
+async function fillIn({ state, unpriced }: Writing, path: string): Promise<number> {
   const filledPath = `${path}.filled`;
   const results = await open(filledPath, 'w');
   const outgoing = Buffer.allocUnsafeSlow(OUTGOING_BYTES);
@@ -283,14 +285,13 @@ async function fillIn({ state, unpriced }: Writing, usages: readonly Usage[], pa
     for await (const { bytes } of linesOf(path)) {
       const line = bytes.toString();
       const gapAt = line.lastIndexOf(GAP);
-      const index = Number(line.slice(gapAt + 1));
-      const [request, usage] = gapAt < 0 ? [] : [unpriced[index], usages[index]];
-      if (request === undefined || usage === undefined) lines.push(line);
+      const request = gapAt < 0 ? undefined : unpriced[Number(line.slice(gapAt + 1))];
+      if (request?.usage == null) lines.push(line);
       else {
         const message = { head: line.slice(0, gapAt), web_searches: request.webSearches };
-        lines.push(`${messageJson(message, usage, 'batch')}}}`);
+        lines.push(`${messageJson(message, request.usage, 'batch')}}}`);
       }
-      if (lines.length < WINDOW_ITEMS) continue;
+      if (lines.length < FILLED_LINES) continue;
       written += await writeLines(results, lines, outgoing);
       lines = [];
       state.stopped.throwIfAborted();
@@ -319,12 +320,11 @@ async function writeFileOfResults(
   const draft = await writeDraft(writing, items, bodyPath, path);
   if (unpriced.length === 0) return { ...draft, billings };
   await session.turn();
-  const usages = await priceAll(writing, session, endMs);
-  for (const [index, request] of unpriced.entries()) {
-    const usage = usages[index];
-    if (request.billable && usage !== undefined) billings.push(billingOf(batch, request, usage));
+  await priceAll(writing, session, endMs);
+  for (const request of unpriced) {
+    if (request.billable && request.usage !== null) billings.push(billingOf(batch, request, request.usage));
   }
-  return { counts: draft.counts, billings, bytes: await fillIn(writing, usages, path) };
+  return { counts: draft.counts, billings, bytes: await fillIn(writing, path) };
 }
 
 /**
@@ -341,6 +341,7 @@ export async function writeResults(state: SimulatorState, batch: Batch, ending: 
   const session = cache.open();
   const writing: Writing = {
     ...{ state, batch, ending, billings: [], unpriced: [] },
+    reader: createPrefixReader(batch.workspace),
     settings: {
       seed,
       defaultScript: { script: settings.default_script, args: settings.default_script_args },
