@@ -75,7 +75,7 @@ export function costGoals(costs: readonly CellCost[], before: readonly CellCost[
     const ratios = costs
       .filter((cell) => cell.steps === steps)
       .map((cell) => cell.batch_usd / costBefore(cell, before));
-    return judged(`${steps} steps at most ${most} x the commit before`, ratios, most);
+    return judged(`loops of ${steps}: at most ${most} x the commit before`, ratios, most);
   });
   const toCached = costs.map(({ batch_usd, realtime_cached_usd }) => batch_usd / realtime_cached_usd);
   return [...ofBefore, judged('never dearer than cached realtime', toCached, 1)];
