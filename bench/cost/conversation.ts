@@ -3,7 +3,7 @@
 /** One measured workload. */
 export interface Cell {
   readonly steps: number;
-  /** Tokens of system prompt and memory, half of them each. */
+  /** Tokens of system prompt and memory. */
   readonly prompt_tokens: number;
 }
 
@@ -22,6 +22,8 @@ export const FILE_LABEL = 'file';
 /** The short block that is written: the answer to a write shows the whole block. */
 export const NOTES_LABEL = 'notes';
 
+/** Share of the system prompt, which all agents of a cell have in common; the rest is memory. */
+export const SYSTEM_SHARE = 0.2;
 const BYTES_PER_TOKEN = 4;
 const PROSE = 'Read the file page by page, note what changed, and never promise a date that is not in it. ';
 
@@ -32,12 +34,12 @@ function filled(start: string, tokens: number): string {
 
 /** The static prompt that the agents of a cell share. */
 export function systemOf({ steps, prompt_tokens }: Cell): string {
-  return filled(`You keep files of ${steps} pages. `, prompt_tokens / 2);
+  return filled(`You keep files of ${steps} pages. `, prompt_tokens * SYSTEM_SHARE);
 }
 
 /** The long memory block of one agent. */
 export function memoryOf({ prompt_tokens }: Cell, agent: string): string {
-  return filled(`The file of ${agent}. `, prompt_tokens / 2);
+  return filled(`The file of ${agent}. `, prompt_tokens * (1 - SYSTEM_SHARE));
 }
 
 /**

@@ -2,7 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { startSimulator, type Simulator } from '../../apps/simulator/src/index.ts';
-import { CELLS, type Cell } from '../cost/conversation.ts';
+import { CELLS, SYSTEM_SHARE, type Cell } from '../cost/conversation.ts';
 import { costGoals, costTable, readCosts, type CellCost } from '../cost/judge.ts';
 import { letPass, PROVIDER_BATCH_MS, RUN_OF_CUSTOM_ID, startProduct } from '../cost/night.ts';
 import { realtimeUsd } from '../cost/realtime.ts';
@@ -42,7 +42,7 @@ export async function cost(bench: Bench): Promise<ScenarioResult> {
         before,
       ),
       notes: [
-        `Provider batches of ${PROVIDER_BATCH_MS / 60_000} minutes; steps of realtime loops every 5 seconds; half of the prompt is memory, the other half is shared by all runs of a line.`,
+        `Provider batches of ${PROVIDER_BATCH_MS / 60_000} minutes; steps of realtime loops every 5 seconds; ${SYSTEM_SHARE * 100} % of the prompt is shared by all runs of a line, the rest is memory.`,
         'Realtime is at list price: with marks of five minutes at the end of the system prompt and of the messages, and without marks.',
         ...(before.length === 0
           ? ['Without --cost-before there is no comparison with an earlier commit.']
