@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { DirectoryInUseError, holdDirectory } from '../libs/services/src/index.ts';
 
 /** Names that a bench writes, and that a killed bench leaves behind. */
-const WRITTEN = /^(pg|redis|product|bench_\d+|fsync-probe)$/;
+const WRITTEN = /^(pg|redis|product|cost-provider|cost-worker\.log|bench_\d+|fsync-probe)$/;
 
 /**
  * Locks `dir` for this bench, removes an earlier bench's files, and returns the function that releases the

@@ -12,6 +12,7 @@ import { against } from './scenarios/against.ts';
 import { compare } from './scenarios/compare.ts';
 import { fleet } from './scenarios/fleet.ts';
 import { compose } from './scenarios/compose.ts';
+import { cost } from './scenarios/cost.ts';
 import { status } from './scenarios/status.ts';
 
 /** Milliseconds for stopping servers and processes after a signal. */
@@ -25,6 +26,7 @@ const SCENARIOS: Record<Exclude<Mode, 'compare'>, (bench: Bench) => Promise<Scen
   status,
   compose,
   fleet,
+  cost,
 };
 
 async function main(args: readonly string[]): Promise<void> {

@@ -17,9 +17,13 @@ export interface Options {
   readonly queue: 'postgres' | 'redis' | 'none';
   readonly workerEnv: Readonly<Record<string, string>>;
   readonly timeoutMs: number;
+  /** File for the figures of `--cost`; null for none. */
+  readonly out: string | null;
+  /** File with the figures of an earlier `--cost`; null for none. */
+  readonly costBefore: string | null;
 }
 
-export type Mode = 'compare' | 'against' | 'status' | 'compose' | 'fleet';
+export type Mode = 'compare' | 'against' | 'status' | 'compose' | 'fleet' | 'cost';
 
 /** Default sizes of the comparison. */
 export const RUNS_COMPARED: readonly number[] = [1_000, 10_000];
@@ -39,7 +43,7 @@ const SET_BY_THE_BENCH: readonly string[] = [
 /** Variables that make `--compose` build one body of all runs. */
 const SET_BY_COMPOSE: readonly string[] = ['REQUESTS_MAX', 'BODY_BYTES_MAX'];
 
-const MODES = ['against', 'status', 'compose', 'fleet'] as const;
+const MODES = ['against', 'status', 'compose', 'fleet', 'cost'] as const;
 const OF_A_PRODUCT_SETUP = ['server', 'queue', 'env', 'timeout'];
 /** Flags that each mode takes; any other flag is an error. */
 const FLAGS_OF: Record<Mode, readonly string[]> = {
@@ -48,11 +52,13 @@ const FLAGS_OF: Record<Mode, readonly string[]> = {
   status: ['status', 'runs', ...OF_A_PRODUCT_SETUP],
   compose: ['compose', 'runs', ...OF_A_PRODUCT_SETUP],
   fleet: ['fleet', 'runs', ...OF_A_PRODUCT_SETUP],
+  cost: ['cost', 'cost-before', 'out', 'runs', ...OF_A_PRODUCT_SETUP],
 };
 
 export const HELP = `npm run bench -- [flags]
 
-  --runs 1k,10k,100k   runs of each measurement (default 1k,10k; --against: 10k; --status, --compose and --fleet: 100k)
+  --runs 1k,10k,100k   runs of each measurement (default 1k,10k; --against: 10k; --status, --compose and --fleet: 100k;
+                       --cost: 20 of each workload)
   --engines a,b        lines to measure, in this order (default: all); ${LINES.map((line) => line.name).join(', ')}
   --reps 3             interleaved repetitions of each
   --server stock,tuned settings of PostgreSQL (default stock)
@@ -66,6 +72,9 @@ One of these replaces the comparison; flags above that do not apply to it are re
   --status             measure GET of a batch while it runs
   --compose            measure building one request body from ready runs
   --fleet              measure accepting a fleet beside accepting requests
+  --cost               bill tool loops: the product's batches beside realtime, with and without caching
+    --out FILE         write the figures as JSON
+    --cost-before FILE compare with the figures of another commit, and judge the goals
 `;
 
 /** Reads the command line. Throws an error that names the flag. */
@@ -85,6 +94,9 @@ export function readOptions(args: readonly string[]): Options | 'help' {
       status: { type: 'boolean', default: false },
       compose: { type: 'boolean', default: false },
       fleet: { type: 'boolean', default: false },
+      cost: { type: 'boolean', default: false },
+      'cost-before': { type: 'string' },
+      out: { type: 'string' },
       help: { type: 'boolean', default: false },
     },
   });
@@ -107,6 +119,8 @@ export function readOptions(args: readonly string[]): Options | 'help' {
     queue: queueOf(values.queue),
     workerEnv: values.env === undefined ? {} : environmentOf(values.env),
     timeoutMs: secondsOf('--timeout', values.timeout) * 1000,
+    out: values.out ?? null,
+    costBefore: values['cost-before'] ?? null,
   };
   if (mode === 'compare') checkComparison(options, given);
   else checkScenario(mode, options);

@@ -77,6 +77,15 @@ test.each([
   expect(() => readOptions([flag, value])).toThrow(reason);
 });
 
+test('--cost takes a file for its figures and a file of earlier ones', () => {
+  expect(read('--cost', '--out', 'now.json', '--cost-before', 'then.json')).toMatchObject({
+    mode: 'cost',
+    runs: null,
+    out: 'now.json',
+    costBefore: 'then.json',
+  });
+});
+
 test.each([
   [['--runs', '1k', '--runs', '2k'], '--runs is given twice.'],
   [['--status', '--compose'], '--status and --compose: one at a time.'],
@@ -87,6 +96,8 @@ test.each([
   [['--compose', '--env', 'REQUESTS_MAX=1000'], '--env: REQUESTS_MAX is set by --compose itself.'],
   [['--against', 'HEAD', '--runs', '1k,2k'], '--against takes one number of --runs.'],
   [['--status', '--server', 'stock,tuned'], '--status takes one --server.'],
+  [['--fleet', '--out', 'figures.json'], '--out does not apply to --fleet.'],
+  [['--cost', '--runs', '10,20'], '--cost takes one number of --runs.'],
   [['--status', '--queue', 'redis'], '--status takes --queue postgres or none.'],
   [
     ['--against', 'HEAD', '--engines', 'bullmq'],

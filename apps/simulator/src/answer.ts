@@ -7,38 +7,37 @@ import { enforceSchemas } from './scripts/enforce.ts';
 import { SCRIPTS } from './scripts/registry.ts';
 import type { ContentBlock, MessageParams } from './scripts/script.ts';
 import { addMessage, createConversationHash, isThinking, signatureOf, signThinking } from './signature.ts';
-import { outputTokensOf, usageJson, usageOf } from './usage.ts';
+import { outputTokensOf, usageJson } from './usage.ts';
 import type { Usage } from './usage.ts';
+
+/** A message without its usage, which depends on the cache. */
+export interface AnsweredMessage {
+  readonly kind: 'message';
+  /** The message as JSON, up to the value of `usage`, its last member. */
+  readonly head: string;
+  readonly model: Model;
+  readonly output_tokens: number;
+  readonly web_searches: number;
+  /** False for a refusal before the first token; everything else is billed. */
+  readonly billable: boolean;
+}
 
 /** The answer to one request. */
 export type Answer =
-  | {
-      readonly kind: 'message';
-      /** The message as JSON. */
-      readonly json: string;
-      readonly model: Model;
-      readonly usage: Usage;
-      /** False for a refusal before the first token; everything else is billed. */
-      readonly billable: boolean;
-    }
-  | { readonly kind: 'error'; readonly type: string; readonly message: string };
+  AnsweredMessage | { readonly kind: 'error'; readonly type: string; readonly message: string };
 
 /** The inputs of an answer besides the request. */
 export interface AnswerSettings {
   readonly seed: string;
-  /** Fraction of requests with cache marks that hit the cache. */
-  readonly cacheHitFraction: number;
   readonly defaultScript: Directive;
 }
 
 /** A request that passed validation. */
 export interface ValidRequest {
   readonly params: MessageParams;
-  readonly paramsBytes: number;
   readonly contentHash: string;
   /** Input of the message id besides the content. */
   readonly identity: string;
-  readonly serviceTier: 'batch' | 'standard';
   /** The script of a rule, which overrides the request's directive. */
   readonly script?: Directive | undefined;
 }
@@ -108,20 +107,27 @@ export function answerRequest(request: ValidRequest, settings: AnswerSettings): 
   if (reply.error !== undefined) return { kind: 'error', ...reply.error };
   const content = complete(reply.content, request, seed);
   const contentJson = JSON.stringify(content);
-  const outputTokens = reply.outputTokens ?? outputTokensOf(contentJson);
-  const usage = usageOf(params, request.paramsBytes, outputTokens, model, settings.cacheHitFraction, () =>
-    draw('cache'),
-  );
   const id = idFrom('msg_01', 22, seed, contentHash, request.identity);
   return {
     kind: 'message',
-    json:
+    head:
       `{"id":"${id}","type":"message","role":"assistant","model":${JSON.stringify(params.model)},"content":${contentJson}` +
       `,"stop_reason":${JSON.stringify(reply.stop_reason)},"stop_sequence":${JSON.stringify(reply.stop_sequence ?? null)}` +
-      `,"stop_details":${JSON.stringify(reply.stop_details ?? null)},"container":null,"diagnostics":null` +
-      `,"usage":${usageJson(usage, request.serviceTier, content)}}`,
+      `,"stop_details":${JSON.stringify(reply.stop_details ?? null)},"container":null,"diagnostics":null,"usage":`,
     model,
-    usage,
+    output_tokens: reply.outputTokens ?? outputTokensOf(contentJson),
+    web_searches: content.filter(
+      (block) => block.type === 'server_tool_use' && block['name'] === 'web_search',
+    ).length,
     billable: !(reply.stop_reason === 'refusal' && content.length === 0),
   };
+}
+
+/** Formats a message as JSON. */
+export function messageJson(
+  { head, web_searches }: Pick<AnsweredMessage, 'head' | 'web_searches'>,
+  usage: Usage,
+  serviceTier: 'batch' | 'standard',
+): string {
+  return `${head}${usageJson(usage, serviceTier, web_searches)}}`;
 }

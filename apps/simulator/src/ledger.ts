@@ -15,9 +15,10 @@ export interface Billing {
   readonly usd: number;
 }
 
-/** Billing counts of one key. */
+/** Billing count and sum of one key. */
 export interface BilledRow {
   times: number;
+  usd: number;
   /** Sequence number of the batch that first billed the key; 0 for a direct message. */
   readonly first_batch_seq: number;
 }
@@ -88,8 +89,10 @@ export function logicalKeyOf(customId: string, pattern: RegExp | null): string {
 /** Counts one billing under `key` and returns its row. */
 function count(rows: Map<string, BilledRow>, key: string, billing: Billing): BilledRow {
   let row = rows.get(key);
-  if (row === undefined) rows.set(key, (row = { times: 0, first_batch_seq: billing.batch?.seq ?? 0 }));
+  if (row === undefined)
+    rows.set(key, (row = { times: 0, usd: 0, first_batch_seq: billing.batch?.seq ?? 0 }));
   row.times++;
+  row.usd += billing.usd;
   return row;
 }
 

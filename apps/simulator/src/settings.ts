@@ -86,8 +86,8 @@ const settingsSchema = z
         queued_requests: z.number().positive().nullable(),
       })
       .partial(),
-    /** Fraction of requests with cache marks that hit the cache. */
-    cache_hit: fraction,
+    /** Fraction of requests, drawn by custom id, that miss the prompt cache although it holds their prefix. */
+    cache_miss: fraction,
     default_script: z.string().refine((name) => SCRIPTS.has(name), 'is not the name of a script'),
     default_script_args: z.record(z.string(), z.string()),
     /** Offset of the provider's time in `Date` headers and batches, and its format. */
@@ -134,7 +134,7 @@ export const DEFAULT_SETTINGS: Settings = {
   max_body_bytes: 256_000_000,
   max_requests: 100_000,
   limits: { requests_per_minute: null, queued_requests: null },
-  cache_hit: 0.7,
+  cache_miss: 0.3,
   default_script: 'obey',
   default_script_args: {},
   timestamps: { skew_ms: 0, format: 'z' },

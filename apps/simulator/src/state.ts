@@ -1,5 +1,7 @@
 import { createBatchStore } from './batch.ts';
 import type { Batch, BatchStore } from './batch.ts';
+import { createPrefixCache } from './cache/prefix-cache.ts';
+import type { PrefixCache } from './cache/prefix-cache.ts';
 import type { SimulatorClock } from './clock.ts';
 import { createRules } from './faults/rules.ts';
 import type { Rules } from './faults/rules.ts';
@@ -25,6 +27,8 @@ export interface SimulatorState {
   seed: string;
   settings: Settings;
   batches: BatchStore;
+  /** The prompt cache of all workspaces. */
+  cache: PrefixCache;
   ledger: Ledger;
   journal: Journal;
   /** Errors by rule, and by request content or logical key. */
@@ -55,6 +59,7 @@ export function createState(
     seed,
     settings,
     batches: createBatchStore(),
+    cache: createPrefixCache(() => oldestUseMs(state)),
     ledger: createLedger(),
     journal: createJournal(),
     errorCounts: new Map(),
@@ -65,6 +70,12 @@ export function createState(
   };
   applyLogicalKey(state);
   return state;
+}
+
+/** Returns the earliest time at which a request may still be processed: the creation of the oldest open batch. */
+function oldestUseMs({ batches, clock }: SimulatorState): number {
+  const open = batches.all().find(({ status }) => status !== 'ended');
+  return Math.min(open?.created_at_ms ?? Number.POSITIVE_INFINITY, clock.now());
 }
 
 function applyLogicalKey(state: SimulatorState): void {
@@ -90,6 +101,7 @@ export function resetState(state: SimulatorState, seed: string): readonly Batch[
   state.seed = seed;
   state.rules.clear();
   state.batches = createBatchStore();
+  state.cache = createPrefixCache(() => oldestUseMs(state));
   state.ledger = createLedger();
   state.journal = createJournal();
   state.errorCounts = new Map();

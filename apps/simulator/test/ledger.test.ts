@@ -1,8 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { contentHashOf } from '../src/draws.ts';
 import { findModel } from '../src/models.ts';
-import { listPriceUsd, usageOf } from '../src/usage.ts';
-import { params } from './support/converse.ts';
+import { listPriceUsd } from '../src/usage.ts';
 import { messageOf, request, requests, roundTrip, running } from './support/running.ts';
 
 describe('the ledger', () => {
@@ -68,47 +67,7 @@ describe('the ledger', () => {
   });
 });
 
-describe('usage', () => {
-  const model = findModel('claude-opus-5');
-  if (model === undefined) throw new Error('the model table lacks claude-opus-5');
-  const long = 'word '.repeat(1000);
-  const cached = params('now', {
-    tools: [],
-    system: [
-      { type: 'text', text: long, cache_control: { type: 'ephemeral', ttl: '1h' } },
-      { type: 'text', text: long, cache_control: { type: 'ephemeral' } },
-      { type: 'text', text: 'and the rest' },
-    ],
-  });
-  const bytes = Buffer.byteLength(JSON.stringify(cached));
-
-  test('a miss writes up to the last mark, each part with its own lifetime', () => {
-    const usage = usageOf(cached, bytes, 5, model, 0, () => 0.5);
-    expect(usage.cache_write_1h_tokens).toBeGreaterThan(1250);
-    expect(usage.cache_write_5m_tokens).toBeGreaterThan(1250);
-    expect(usage.cache_read_tokens).toBe(0);
-    const { input_tokens, cache_write_1h_tokens, cache_write_5m_tokens } = usage;
-    expect(input_tokens + cache_write_1h_tokens + cache_write_5m_tokens).toBe(Math.ceil(bytes / 4));
-  });
-
-  test('a hit reads the tokens that a miss has written', () => {
-    const miss = usageOf(cached, bytes, 5, model, 0, () => 0.5);
-    const hit = usageOf(cached, bytes, 5, model, 1, () => 0.5);
-    expect(hit.cache_read_tokens).toBe(miss.cache_write_1h_tokens + miss.cache_write_5m_tokens);
-    expect(hit.input_tokens).toBe(miss.input_tokens);
-    expect(listPriceUsd(model, hit)).toBeLessThan(listPriceUsd(model, miss));
-  });
-
-  test('a prefix below the minimum of the model is not cached', () => {
-    const small = params('now', {
-      system: [{ type: 'text', text: 'short', cache_control: { type: 'ephemeral' } }],
-    });
-    expect(usageOf(small, 400, 5, model, 1, () => 0)).toMatchObject({
-      input_tokens: 100,
-      cache_read_tokens: 0,
-    });
-  });
-
+describe('prices', () => {
   test('a long prompt has its own price if the table has one', () => {
     const haiku = findModel('claude-haiku-5-5');
     if (haiku === undefined) throw new Error('the model table lacks claude-haiku-5-5');

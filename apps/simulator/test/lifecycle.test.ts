@@ -158,10 +158,10 @@ describe('the life of a batch', () => {
   test('a reset deletes all state, also the settings, and restarts the ids', async () => {
     const { simulator, client } = await running();
     const first = await client.messages.batches.create({ requests: requests(3) });
-    simulator.control.configure({ cache_hit: 0.1 });
+    simulator.control.configure({ cache_miss: 0.1 });
     simulator.control.addRule({ op: 'any', action: { type: 'status', code: 500 } });
     await simulator.control.reset();
-    expect(simulator.control.settings().cache_hit).toBe(0.7);
+    expect(simulator.control.settings().cache_miss).toBe(0.3);
     expect((await client.messages.batches.list()).data).toEqual([]);
     expect((await client.messages.batches.create({ requests: requests(3) })).id).toBe(first.id);
     await simulator.control.reset('another seed');

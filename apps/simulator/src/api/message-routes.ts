@@ -1,10 +1,12 @@
 import type { IncomingMessage } from 'node:http';
-import { answerRequest } from '../answer.ts';
+import { answerRequest, messageJson } from '../answer.ts';
 import { apiFailure } from '../api-error.ts';
-import { contentHashOf } from '../draws.ts';
+import { createPrefixReader } from '../cache/prefixes.ts';
+import { contentHashOf, drawFrom } from '../draws.ts';
 import type { MessageParams } from '../scripts/script.ts';
 import type { SimulatorState } from '../state.ts';
-import { listPriceUsd, tokensOfBytes } from '../usage.ts';
+import { tokensOfBytes } from '../tokens.ts';
+import { listPriceUsd, usageOf } from '../usage.ts';
 import type { ValidationContext } from '../validate/issue.ts';
 import { paramsIssue } from '../validate/params.ts';
 import { jsonReply } from './reply.ts';
@@ -60,21 +62,27 @@ export async function handleMessages(state: SimulatorState, exchange: Exchange):
     throw apiFailure('invalid_request_error', 'stream: this simulator answers whole messages only');
   }
   const contentHash = contentHashOf(bytes);
-  const { settings, seed } = state;
+  const { settings, seed, cache, clock, ledger } = state;
   const answer = answerRequest(
-    { params, paramsBytes: bytes.length, contentHash, identity: 'message', serviceTier: 'standard' },
-    {
-      seed,
-      cacheHitFraction: settings.cache_hit,
-      defaultScript: { script: settings.default_script, args: settings.default_script_args },
-    },
+    { params, contentHash, identity: 'message' },
+    { seed, defaultScript: { script: settings.default_script, args: settings.default_script_args } },
   );
   if (answer.kind === 'error') throw apiFailure(answer.type, answer.message);
+  const prefixes = createPrefixReader(exchange.workspace).prefixesOf(params, answer.model, bytes.length);
+  // There is no custom id: the same request sent again is told apart by its count.
+  const times = ledger.byContentHash(contentHash)?.times ?? 0;
+  const missed = drawFrom(seed, 'cache miss', contentHash, times) < settings.cache_miss;
+  const read = cache.use(prefixes, clock.now(), missed);
+  const usage = usageOf(tokensOfBytes(bytes.length), answer.output_tokens, prefixes, read);
   if (answer.billable) {
-    const usd = listPriceUsd(answer.model, answer.usage);
-    state.ledger.bill({ batch: null, customId: null, contentHash, usage: answer.usage, usd });
+    const usd = listPriceUsd(answer.model, usage);
+    ledger.bill({ batch: null, customId: null, contentHash, usage, usd });
   }
-  return { status: 200, headers: { 'content-type': 'application/json' }, body: answer.json };
+  return {
+    status: 200,
+    headers: { 'content-type': 'application/json' },
+    body: messageJson(answer, usage, 'standard'),
+  };
 }
 
 /** `POST /v1/messages/count_tokens` */

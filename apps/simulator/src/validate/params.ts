@@ -1,7 +1,7 @@
 import { findModel } from '../models.ts';
 import type { Model } from '../models.ts';
 import type { MessageParams } from '../scripts/script.ts';
-import { tokensOfBytes } from '../usage.ts';
+import { tokensOfBytes } from '../tokens.ts';
 import { cacheControlIssue } from './cache-control.ts';
 import { invalid, isObject } from './issue.ts';
 import type { Issue, ValidationContext } from './issue.ts';

@@ -1,12 +1,13 @@
-import { answerRequest } from '../../src/answer.ts';
+import { answerRequest, messageJson } from '../../src/answer.ts';
 import type { AnswerSettings } from '../../src/answer.ts';
 import { contentHashOf } from '../../src/draws.ts';
 import type { ContentBlock, Message, MessageParams } from '../../src/scripts/script.ts';
+import { tokensOfBytes } from '../../src/tokens.ts';
+import { usageOf } from '../../src/usage.ts';
 import { paramsIssue } from '../../src/validate/params.ts';
 
 export const settings: AnswerSettings = {
   seed: 'test',
-  cacheHitFraction: 0.7,
   defaultScript: { script: 'obey', args: {} },
 };
 
@@ -61,15 +62,14 @@ export function answer(asked: MessageParams): Answered {
   const answered = answerRequest(
     {
       params: asked,
-      paramsBytes: bytes.length,
       contentHash: contentHashOf(bytes),
       identity: 'x',
-      serviceTier: 'batch',
     },
     settings,
   );
   if (answered.kind === 'error') throw new Error(`${answered.type}: ${answered.message}`);
-  return JSON.parse(answered.json) as Answered;
+  const usage = usageOf(tokensOfBytes(bytes.length), answered.output_tokens);
+  return JSON.parse(messageJson(answered, usage, 'batch')) as Answered;
 }
 
 type Executed = { content: string; is_error?: boolean };
