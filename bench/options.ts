@@ -19,7 +19,7 @@ export interface Options {
   readonly timeoutMs: number;
 }
 
-export type Mode = 'compare' | 'against' | 'status' | 'compose' | 'fleet';
+export type Mode = 'compare' | 'against' | 'status' | 'compose' | 'fleet' | 'added-time';
 
 /** Default sizes of the comparison. */
 export const RUNS_COMPARED: readonly number[] = [1_000, 10_000];
@@ -39,7 +39,7 @@ const SET_BY_THE_BENCH: readonly string[] = [
 /** Variables that make `--compose` build one body of all runs. */
 const SET_BY_COMPOSE: readonly string[] = ['REQUESTS_MAX', 'BODY_BYTES_MAX'];
 
-const MODES = ['against', 'status', 'compose', 'fleet'] as const;
+const MODES = ['against', 'status', 'compose', 'fleet', 'added-time'] as const;
 const OF_A_PRODUCT_SETUP = ['server', 'queue', 'env', 'timeout'];
 /** Flags that each mode takes; any other flag is an error. */
 const FLAGS_OF: Record<Mode, readonly string[]> = {
@@ -48,6 +48,7 @@ const FLAGS_OF: Record<Mode, readonly string[]> = {
   status: ['status', 'runs', ...OF_A_PRODUCT_SETUP],
   compose: ['compose', 'runs', ...OF_A_PRODUCT_SETUP],
   fleet: ['fleet', 'runs', ...OF_A_PRODUCT_SETUP],
+  'added-time': ['added-time', 'runs', 'env', 'timeout'],
 };
 
 export const HELP = `npm run bench -- [flags]
@@ -66,6 +67,7 @@ One of these replaces the comparison; flags above that do not apply to it are re
   --status             measure GET of a batch while it runs
   --compose            measure building one request body from ready runs
   --fleet              measure accepting a fleet beside accepting requests
+  --added-time         measure the time between a step's end at the provider and the next create
 `;
 
 /** Reads the command line. Throws an error that names the flag. */
@@ -85,6 +87,7 @@ export function readOptions(args: readonly string[]): Options | 'help' {
       status: { type: 'boolean', default: false },
       compose: { type: 'boolean', default: false },
       fleet: { type: 'boolean', default: false },
+      'added-time': { type: 'boolean', default: false },
       help: { type: 'boolean', default: false },
     },
   });

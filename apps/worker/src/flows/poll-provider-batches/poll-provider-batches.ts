@@ -15,7 +15,7 @@ import type { FlowDeps, FlowReport } from '../../flow-parts/deps.ts';
 import { sentMsAgo } from '../../flow-parts/provider-time.ts';
 import { settleOpenSteps } from '../../flow-parts/results/settle-open-steps.ts';
 import { readSeenTurnarounds, type SeenTurnarounds } from '../../flow-parts/seen-turnarounds.ts';
-import { CLAIM_MAX, claimForLook, look } from './look.ts';
+import { CLAIM_MAX, claimForLook, look, type Looked } from './look.ts';
 
 const FLOW = 'poll-provider-batches';
 /** Time after its expiry from which a batch that has not ended alarms an operator. Unit: milliseconds. */
@@ -47,61 +47,12 @@ export async function pollProviderBatches(deps: FlowDeps): Promise<FlowReport> {
 
 async function pollClaimed(deps: FlowDeps, polls: ClaimedPolls): Promise<FlowReport> {
   const { batches: claimed, now } = polls;
-  const { db, bell, settings, hooks } = deps;
-  const { seen, unanswered, unasked, calls } = await look(deps, polls);
+  const { db, bell, hooks } = deps;
+  const looked = await look(deps, polls);
+  const { unanswered, calls } = looked;
   await hooks?.('poll.after_look');
-  const turnarounds = await readSeenTurnarounds(deps, db);
-  const polled: PolledBatch[] = [];
-  const gone: ClaimedProviderBatch[] = [];
-  let newlyMissing = 0;
-  let isNews = false;
-  for (const batch of claimed) {
-    const lease = { table: 'provider_batch', id: batch.id, epoch: batch.lease_epoch } as const;
-    if (unasked.has(batch.id)) {
-      const delay_ms = Math.max(0, (batch.next_due_at ?? now).getTime() - now.getTime());
-      polled.push({ lease, move: 'wait', delay_ms, missing: batch.missing_since !== null });
-      continue;
-    }
-    const silence = unanswered.get(batch.id);
-    if (silence !== undefined) {
-      // No answer proves nothing: ask again at the usual interval or after retry-after, and count no failure. A "not found"
-      // from before an outage no longer counts: it must last without a break.
-      const isRecent = now.getTime() - lastAlarmMs(batch) <= TELL_AGAIN_MS;
-      isNews ||= !isRecent;
-      polled.push({
-        lease,
-        move: 'wait',
-        delay_ms: Math.max(settings.poll.poll_interval_ms, silence.retry_after_ms ?? 0),
-        missing: false,
-        ...(isRecent ? {} : { error: { reason: silence.reason, told_at: now.toISOString() } }),
-      });
-      continue;
-    }
-    const remote = seen.get(batch.id) ?? null;
-    const decision = decide(deps, batch, remote, now, turnarounds);
-    // An outage is over; other fields of the row stand.
-    const cleared = lastAlarmMs(batch) > 0 ? { error: null } : {};
-    if (decision.kind === 'lost') gone.push(batch);
-    else if (decision.kind === 'ended')
-      polled.push({
-        lease,
-        move: 'ended',
-        delay_ms: 0,
-        missing: false,
-        ...cleared,
-        ...turnaroundOf(batch, remote),
-      });
-    else {
-      if (decision.missing && batch.missing_since === null) newlyMissing += 1;
-      polled.push({
-        lease,
-        move: 'wait',
-        delay_ms: decision.delay_ms,
-        missing: decision.missing,
-        ...cleared,
-      });
-    }
-  }
+  const judged = judgeEach(deps, polls, looked, await readSeenTurnarounds(deps, db));
+  const { polled, gone, newlyMissing, isNews } = judged;
   const ended = await inTransaction(db, (trx) => commitPolled(trx, polled));
   await hooks?.('poll.after_commit');
   await bell.ring(ended.map((id) => ({ kind: 'ingest', id })));
@@ -165,6 +116,77 @@ async function pollClaimed(deps: FlowDeps, polls: ClaimedPolls): Promise<FlowRep
     ...(alarm === null ? {} : { reason: alarm, alarm: true }),
     calls,
   };
+}
+
+/** The consequences of a look. */
+interface Judged {
+  readonly polled: readonly PolledBatch[];
+  /** Batches that the provider no longer knows. */
+  readonly gone: readonly ClaimedProviderBatch[];
+  readonly newlyMissing: number;
+  /** An answer is missing, which no alarm has said lately. */
+  readonly isNews: boolean;
+}
+
+function judgeEach(
+  deps: FlowDeps,
+  { batches: claimed, now }: ClaimedPolls,
+  { seen, unanswered, unasked }: Looked,
+  turnarounds: SeenTurnarounds,
+): Judged {
+  const { settings } = deps;
+  const polled: PolledBatch[] = [];
+  const gone: ClaimedProviderBatch[] = [];
+  let newlyMissing = 0;
+  let isNews = false;
+  for (const batch of claimed) {
+    const lease = { table: 'provider_batch', id: batch.id, epoch: batch.lease_epoch } as const;
+    if (unasked.has(batch.id)) {
+      const delay_ms = Math.max(0, (batch.next_due_at ?? now).getTime() - now.getTime());
+      polled.push({ lease, move: 'wait', delay_ms, missing: batch.missing_since !== null });
+      continue;
+    }
+    const silence = unanswered.get(batch.id);
+    if (silence !== undefined) {
+      // No answer proves nothing: ask again at the usual interval or after retry-after, and count no failure. A "not found"
+      // from before an outage no longer counts: it must last without a break.
+      const isRecent = now.getTime() - lastAlarmMs(batch) <= TELL_AGAIN_MS;
+      isNews ||= !isRecent;
+      polled.push({
+        lease,
+        move: 'wait',
+        delay_ms: Math.max(settings.poll.poll_interval_ms, silence.retry_after_ms ?? 0),
+        missing: false,
+        ...(isRecent ? {} : { error: { reason: silence.reason, told_at: now.toISOString() } }),
+      });
+      continue;
+    }
+    const remote = seen.get(batch.id) ?? null;
+    const decision = decide(deps, batch, remote, now, turnarounds);
+    // An outage is over; other fields of the row stand.
+    const cleared = lastAlarmMs(batch) > 0 ? { error: null } : {};
+    if (decision.kind === 'lost') gone.push(batch);
+    else if (decision.kind === 'ended')
+      polled.push({
+        lease,
+        move: 'ended',
+        delay_ms: 0,
+        missing: false,
+        ...cleared,
+        ...turnaroundOf(batch, remote),
+      });
+    else {
+      if (decision.missing && batch.missing_since === null) newlyMissing += 1;
+      polled.push({
+        lease,
+        move: 'wait',
+        delay_ms: decision.delay_ms,
+        missing: decision.missing,
+        ...cleared,
+      });
+    }
+  }
+  return { polled, gone, newlyMissing, isNews };
 }
 
 /** Returns the time of the last alarm for a missing answer. Unit: milliseconds since the epoch; 0: never. */
