@@ -8,6 +8,7 @@ import { HELP, readOptions, type Mode } from './options.ts';
 import { goalsOf, goalTable, tableOf } from './report/comparison.ts';
 import { toText } from './report/table.ts';
 import type { Bench, ScenarioResult } from './scenarios/bench.ts';
+import { addedTime } from './scenarios/added-time.ts';
 import { against } from './scenarios/against.ts';
 import { compare } from './scenarios/compare.ts';
 import { fleet } from './scenarios/fleet.ts';
@@ -27,6 +28,7 @@ const SCENARIOS: Record<Exclude<Mode, 'compare'>, (bench: Bench) => Promise<Scen
   compose,
   fleet,
   cost,
+  'added-time': addedTime,
 };
 
 async function main(args: readonly string[]): Promise<void> {

@@ -23,7 +23,7 @@ export interface Options {
   readonly costBefore: string | null;
 }
 
-export type Mode = 'compare' | 'against' | 'status' | 'compose' | 'fleet' | 'cost';
+export type Mode = 'compare' | 'against' | 'status' | 'compose' | 'fleet' | 'cost' | 'added-time';
 
 /** Default sizes of the comparison. */
 export const RUNS_COMPARED: readonly number[] = [1_000, 10_000];
@@ -43,7 +43,7 @@ const SET_BY_THE_BENCH: readonly string[] = [
 /** Variables that make `--compose` build one body of all runs. */
 const SET_BY_COMPOSE: readonly string[] = ['REQUESTS_MAX', 'BODY_BYTES_MAX'];
 
-const MODES = ['against', 'status', 'compose', 'fleet', 'cost'] as const;
+const MODES = ['against', 'status', 'compose', 'fleet', 'cost', 'added-time'] as const;
 const OF_A_PRODUCT_SETUP = ['server', 'queue', 'env', 'timeout'];
 /** Flags that each mode takes; any other flag is an error. */
 const FLAGS_OF: Record<Mode, readonly string[]> = {
@@ -53,6 +53,7 @@ const FLAGS_OF: Record<Mode, readonly string[]> = {
   compose: ['compose', 'runs', ...OF_A_PRODUCT_SETUP],
   fleet: ['fleet', 'runs', ...OF_A_PRODUCT_SETUP],
   cost: ['cost', 'cost-before', 'out', 'runs', ...OF_A_PRODUCT_SETUP],
+  'added-time': ['added-time', 'runs', 'env', 'timeout'],
 };
 
 export const HELP = `npm run bench -- [flags]
@@ -75,6 +76,7 @@ One of these replaces the comparison; flags above that do not apply to it are re
   --cost               bill tool loops: the product's batches beside realtime, with and without caching
     --out FILE         write the figures as JSON
     --cost-before FILE compare with the figures of another commit, and judge the goals
+  --added-time         measure the time between a step's end at the provider and the next create
 `;
 
 /** Reads the command line. Throws an error that names the flag. */
@@ -97,6 +99,7 @@ export function readOptions(args: readonly string[]): Options | 'help' {
       cost: { type: 'boolean', default: false },
       'cost-before': { type: 'string' },
       out: { type: 'string' },
+      'added-time': { type: 'boolean', default: false },
       help: { type: 'boolean', default: false },
     },
   });

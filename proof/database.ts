@@ -82,7 +82,7 @@ export async function openProofDatabase(serverUrl: string): Promise<ProofDatabas
         alter sequence proof_uuid restart;
         update credential set paused_until = null, pause_reason = null, lease_owner = null,
           lease_until = '-infinity', lease_epoch = 0, failures = 0, refusals = 0,
-          clock_offset_ms = null, clock_uncertainty_ms = null, clock_measured_at = null;
+          clock_offset_ms = null, clock_uncertainty_ms = null, clock_measured_at = null, look_from = null;
         reset nightshift.now`);
     },
     async close() {

@@ -23,7 +23,7 @@ import type { Rewrite, SqlConnection } from './sim-pool.ts';
 import { startWorkers } from './workers.ts';
 import { createToolWorld } from './tools.ts';
 import { startUsers } from './users.ts';
-import { drawSizes, SETTINGS } from './worker.ts';
+import { drawLooks, drawSizes, SETTINGS } from './worker.ts';
 import { drawWorkload, type Workload } from './workload.ts';
 import { createWorld, type Striker } from './world.ts';
 
@@ -137,6 +137,7 @@ export async function simulate(
     settings: {
       ...SETTINGS,
       ...(options.striker === undefined ? drawSizes(random.fork('sizes')) : {}),
+      ...(options.striker === undefined ? drawLooks(random.fork('looks')) : {}),
       workspace_is_ours: temper.foreignBatches === 0,
       ...options.settings,
       ...options.sabotage?.settings,

@@ -79,6 +79,13 @@ export function drawSizes(random: Random): Partial<FlowSettings> {
   };
 }
 
+/** In some seeds polls follow turnarounds, which are shorter here. */
+export function drawLooks(random: Random): Partial<FlowSettings> {
+  if (!random.chance(0.3)) return {};
+  const looks = { likely: 0.1, delay_ms_min: 500, delay_ms_max: 10_000, calls_per_minute: 60 };
+  return { poll: { ...SETTINGS.poll, looks } };
+}
+
 export interface WorkerParts {
   readonly pool: object;
   readonly provider: ProviderPort;

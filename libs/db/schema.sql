@@ -288,6 +288,7 @@ create table credential (
   clock_offset_ms bigint,
   clock_uncertainty_ms bigint,
   clock_measured_at timestamp with time zone,
+  look_from timestamp with time zone,
   constraint credential_pkey PRIMARY KEY (id),
   constraint credential_name_key UNIQUE (name)
 );
@@ -483,6 +484,7 @@ create table provider_batch (
   suspect_tries smallint not null default 0,
   untried boolean not null default false,
   provider_sent_at timestamp with time zone,
+  models text[],
   constraint provider_batch_pkey PRIMARY KEY (id),
   constraint provider_batch_nonce_key UNIQUE (nonce),
   constraint provider_batch_provider_id_key UNIQUE (provider_id),
@@ -592,6 +594,7 @@ create table run_chunk (
   lease_until timestamp with time zone not null default '-infinity'::timestamp with time zone,
   lease_epoch integer not null default 0,
   takeovers integer not null default 0,
+  gathered boolean not null default false,
   constraint run_chunk_pkey PRIMARY KEY (id),
   constraint run_chunk_kind_check CHECK ((kind = ANY (ARRAY['ready'::text, 'tools'::text]))),
   constraint run_chunk_run_ids_check CHECK (((cardinality(run_ids) >= 1) AND (cardinality(run_ids) <= 10000)))
@@ -775,6 +778,16 @@ create table tool_call (
   constraint tool_call_verdict_check CHECK ((verdict = ANY (ARRAY['approved'::text, 'denied'::text, 'answered'::text])))
 ) with (fillfactor=40);
 
+create table turnaround (
+  credential text not null,
+  model text not null,
+  project_id uuid not null,
+  durations_ms integer[] not null,
+  updated_at timestamp with time zone not null default app_now(),
+  constraint turnaround_pkey PRIMARY KEY (credential, model),
+  constraint turnaround_durations_ms_check CHECK (((cardinality(durations_ms) >= 1) AND (cardinality(durations_ms) <= 64)))
+);
+
 create table waiting_message (
   conversation_id uuid not null,
   place integer not null,
@@ -844,5 +857,7 @@ alter table tick add constraint tick_project_id_fkey FOREIGN KEY (project_id) RE
 alter table tick add constraint tick_schedule_id_fkey FOREIGN KEY (schedule_id) REFERENCES schedule(id) ON DELETE CASCADE;
 alter table token_calibration add constraint token_calibration_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table tool add constraint tool_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table turnaround add constraint turnaround_credential_fkey FOREIGN KEY (credential) REFERENCES credential(name);
+alter table turnaround add constraint turnaround_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table waiting_message add constraint waiting_message_conversation_id_fkey FOREIGN KEY (conversation_id) REFERENCES conversation(id) ON DELETE CASCADE;
 alter table waiting_message add constraint waiting_message_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);

@@ -52,7 +52,7 @@ test('the pages name the slower poll interval of old provider batches', () => {
   const variable = lines.find((line) => line.startsWith('| `POLL_INTERVAL_MS` |'));
   expect(variable).toContain('hour');
   expect(variable).toContain(` ${POLL_POLICY_DEFAULT.poll_interval_ms_max.toLocaleString('en')}`);
-  const states = lines.filter((line) => line.includes('next_due_at: the poll interval'));
+  const states = lines.filter((line) => line.includes('the poll interval'));
   expect(states).toHaveLength(2);
   for (const state of states) expect(state).toContain('hour');
 });

@@ -7,6 +7,7 @@ import {
   BREAKER_POLICY_DEFAULT,
   inPlainWords,
   loadPriceTable,
+  LOOK_POLICY_DEFAULT,
   NightshiftError,
   POLL_POLICY_DEFAULT,
   RECONCILE_POLICY_DEFAULT,
@@ -143,9 +144,9 @@ export const environment = z
         'Result files that a worker reads in parallel, so that a slow file does not delay the others.',
       ),
     POLL_INTERVAL_MS: positiveMs
-      .default(POLL_POLICY_DEFAULT.poll_interval_ms)
+      .optional()
       .describe(
-        'Milliseconds between two polls of a provider batch in its first hour; later 300,000, or this value if it is greater.',
+        'Fixed milliseconds between two polls of a provider batch in its first hour; later 300,000, or this value if it is greater. Without it, polls follow the turnarounds seen, with at most six calls a minute over all workers.',
       ),
     MISSING_GRACE_MS: positiveMs
       .default(POLL_POLICY_DEFAULT.missing_grace_ms)
@@ -313,8 +314,12 @@ export function readConfig(env: NodeJS.ProcessEnv): WorkerConfig {
       },
       poll: {
         ...POLL_POLICY_DEFAULT,
-        poll_interval_ms: e.POLL_INTERVAL_MS,
-        poll_interval_ms_max: Math.max(e.POLL_INTERVAL_MS, POLL_POLICY_DEFAULT.poll_interval_ms_max),
+        ...(e.POLL_INTERVAL_MS === undefined
+          ? { looks: LOOK_POLICY_DEFAULT }
+          : {
+              poll_interval_ms: e.POLL_INTERVAL_MS,
+              poll_interval_ms_max: Math.max(e.POLL_INTERVAL_MS, POLL_POLICY_DEFAULT.poll_interval_ms_max),
+            }),
         missing_grace_ms: e.MISSING_GRACE_MS,
       },
       reconcile: {

@@ -138,11 +138,19 @@ export { decideNoBudget } from './decide/no-budget.ts';
 export {
   decideAfterPoll,
   isMissingForGood,
+  nextPollMs,
   POLL_POLICY_DEFAULT,
   type PollDecision,
   type PollPolicy,
   type RemoteFacts,
 } from './decide/after-poll.ts';
+export {
+  LOOK_POLICY_DEFAULT,
+  lookSpacingMs,
+  nextLookMs,
+  turnaroundWithin,
+  type LookPolicy,
+} from './decide/next-look.ts';
 export {
   areTwins,
   decideAfterSearch,

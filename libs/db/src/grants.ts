@@ -46,6 +46,7 @@ const TABLES: Readonly<Record<keyof DB, true>> = {
   idempotency_key: true,
   token_calibration: true,
   memory_notice: true,
+  turnaround: true,
 };
 
 /**

@@ -248,6 +248,7 @@ export {
 export { declareAnswerer } from './commits/provider-batch/declare-answerer.ts';
 export { commitOrphan } from './commits/provider-batch/orphans.ts';
 export { commitProven, type ProvenBatch, type ProvenOutcome } from './commits/provider-batch/proven.ts';
+export { chargeLooks } from './commits/provider-batch/charge-looks.ts';
 export { commitClockOffset } from './commits/provider-batch/provider-clock.ts';
 export { readProviderClocks, type MeasuredClock } from './reads/provider-batch/provider-clocks.ts';
 export {
@@ -258,6 +259,7 @@ export {
   claimDuePolls,
   claimDueProviderBatches,
   claimDueSend,
+  claimLooks,
   claimProviderBatch,
   resetCrashCount,
   noteSuspect,
@@ -265,6 +267,7 @@ export {
   type ClaimedPolls,
   type ClaimedProviderBatch,
   type ClaimedSend,
+  type LookClaim,
 } from './claims/provider-batch/claim-provider-batches.ts';
 export { claimToolsChunk, type ClaimedRunChunk } from './claims/run/claim-run-chunk.ts';
 export { readTimeZones, searchMessages, searchPassages } from './reads/memory/store-searches.ts';
@@ -341,6 +344,7 @@ export { readUntoldChanges, type UntoldChangeOfRun } from './reads/memory/untold
 export { commitNotices, commitUntold, type Notice } from './commits/memory/notices.ts';
 export { readCacheHits, type CacheHits } from './reads/provider-batch/cache-hits.ts';
 export { readTokenCalibrations } from './reads/provider-batch/token-calibrations.ts';
+export { readTurnarounds } from './reads/provider-batch/turnarounds.ts';
 export type { TokenSample } from './commits/provider-batch/token-calibrations.ts';
 export { commitStepsFitted, type FittedStep } from './commits/run/fit-steps.ts';
 export { readDefinitions } from './reads/run/definitions.ts';

@@ -330,6 +330,7 @@ export interface CredentialTable {
   clock_offset_ms: number | null;
   clock_uncertainty_ms: number | null;
   clock_measured_at: Timestamp | null;
+  look_from: Timestamp | null;
   lease_owner: string | null;
   lease_until: ColumnType<Date | number, Date | string | undefined, Date | string>;
   lease_epoch: Generated<number>;
@@ -366,6 +367,7 @@ export interface ProviderBatchTable extends LeaseColumns {
   suspect_tries: Generated<number>;
   untried: Generated<boolean>;
   provider_sent_at: Timestamp | null;
+  models: string[] | null;
 }
 
 export interface DoubtedSubmissionTable {
@@ -471,6 +473,7 @@ export interface RunChunkTable {
   lease_until: ColumnType<Date | number, Date | string | undefined, Date | string>;
   lease_epoch: Generated<number>;
   takeovers: Generated<number>;
+  gathered: Generated<boolean>;
 }
 
 export interface ResultLineTable {
@@ -602,6 +605,14 @@ export interface TokenCalibrationTable {
   updated_at: Stamped;
 }
 
+export interface TurnaroundTable {
+  credential: string;
+  model: string;
+  project_id: string;
+  durations_ms: number[];
+  updated_at: Stamped;
+}
+
 /** All tables, by name. */
 export interface DB {
   project: ProjectTable;
@@ -640,4 +651,5 @@ export interface DB {
   idempotency_key: IdempotencyKeyTable;
   token_calibration: TokenCalibrationTable;
   memory_notice: MemoryNoticeTable;
+  turnaround: TurnaroundTable;
 }

@@ -67,7 +67,12 @@ test('every absent variable has its documented default', () => {
         retry_delay_ms_max: 600_000,
         outage_delay_ms: 300_000,
       },
-      poll: { poll_interval_ms: 60_000, poll_interval_ms_max: 300_000, missing_grace_ms: 900_000 },
+      poll: {
+        poll_interval_ms: 60_000,
+        poll_interval_ms_max: 300_000,
+        missing_grace_ms: 900_000,
+        looks: { likely: 0.05, delay_ms_min: 5_000, delay_ms_max: 300_000, calls_per_minute: 6 },
+      },
       reconcile: {
         clock_skew_ms: 120_000,
         clock_margin_ms: 1_800_000,
@@ -256,6 +261,15 @@ describe('settings that must fit together', () => {
   test('the quarantine is never shorter than the timeout of a create', () => {
     const config = readConfig({ ...NEEDED, CREATE_TIMEOUT_MS: '600000', QUARANTINE_MS: '150000' });
     expect(config.settings.reconcile.quarantine_ms).toBe(600_000);
+  });
+
+  test('a poll interval is fixed: polls do not follow the turnarounds seen', () => {
+    const { poll } = readConfig({ ...NEEDED, POLL_INTERVAL_MS: '60000' }).settings;
+    expect(poll).toEqual({
+      poll_interval_ms: 60_000,
+      poll_interval_ms_max: 300_000,
+      missing_grace_ms: 900_000,
+    });
   });
 
   test('a poll interval above the usual maximum also applies to old batches', () => {

@@ -1,7 +1,10 @@
 import type {} from '../../../../test/global-setup.ts';
 import { inTransaction } from '@nightshift/db';
 import { afterEach, beforeEach, expect, inject, test } from 'vitest';
+import { pollProviderBatches } from '../../src/flows/poll-provider-batches/poll-provider-batches.ts';
+import { submitProviderBatch } from '../../src/flows/submit-provider-batch/submit-provider-batch.ts';
 import { composeProviderBatch } from '../../src/flows/compose-provider-batch/compose-provider-batch.ts';
+import { ingestResults } from '../../src/flows/ingest-results/ingest-results.ts';
 import { openHouse, type House } from './house.ts';
 
 let house: House;
@@ -76,4 +79,39 @@ test('runs that another worker is sealing are looked for later, not at once', as
     expect(report).toMatchObject({ worked: false, again_in_ms: 1_000, rest_ms: 1_000 });
   });
   expect(await composeProviderBatch(worker)).toMatchObject({ worked: true, requests: 1 });
+});
+
+test('runs wait for others within the gather window, but not after the ingest of their provider batch', async () => {
+  const worker = house.worker();
+  await house.submit([
+    {
+      input: '{"tool":"core_memory_append","args":{"label":"notes","content":"x"}}',
+      blocks: { notes: '' },
+      tools: ['core_memory_append'],
+    },
+  ]);
+  expect(await composeProviderBatch(worker)).toMatchObject({ requests: 1 });
+  expect(await submitProviderBatch(worker)).toMatchObject({ outcome: 'submitted' });
+  const rung: string[] = [];
+  const patient = {
+    ...house.worker({ settings: { gather_window_ms: 3_600_000 } }),
+    bell: {
+      ring(signals: readonly { readonly kind: string }[]) {
+        rung.push(...signals.map(({ kind }) => kind));
+        return Promise.resolve();
+      },
+    },
+  };
+  await submitOne('waits');
+  expect(await composeProviderBatch(patient)).toMatchObject({ worked: false, rest_ms: 250 });
+  while ((await pollProviderBatches(patient))['ended'] !== 1)
+    await new Promise((resolve) => setImmediate(resolve));
+  const composed: unknown[] = [];
+  const hooks = async (point: string): Promise<void> => {
+    if (point === 'ingest.before_end') composed.push(await composeProviderBatch(patient));
+  };
+  expect(await ingestResults({ ...patient, hooks })).toMatchObject({ outcome: 'ingested', applied: 1 });
+  expect(composed).toMatchObject([{ worked: false }]);
+  expect(rung.at(-1)).toBe('compose');
+  expect(await composeProviderBatch(patient)).toMatchObject({ worked: true, requests: 2 });
 });

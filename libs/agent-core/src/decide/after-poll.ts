@@ -1,3 +1,5 @@
+import { nextLookMs, type LookPolicy } from './next-look.ts';
+
 /** The provider's report on a provider batch, if any. */
 export interface RemoteFacts {
   readonly processing_status: 'in_progress' | 'canceling' | 'ended';
@@ -20,6 +22,8 @@ export interface PollPolicy {
    * Unit: milliseconds.
    */
   readonly missing_grace_ms: number;
+  /** Looks follow the turnarounds seen. Default: the two intervals. */
+  readonly looks?: LookPolicy;
 }
 
 export const POLL_POLICY_DEFAULT: PollPolicy = {
@@ -56,12 +60,14 @@ export function isMissingForGood(
 /**
  * Decides after a poll of a submitted batch.
  * `remote` is null when the provider does not know the id, which counts only after the grace.
+ * `turnarounds`: of ended batches like this, in milliseconds.
  */
 export function decideAfterPoll(
   row: MissingFacts & { readonly submitted_at: Date },
   remote: RemoteFacts | null,
   now: Date,
   policy: PollPolicy,
+  turnarounds: readonly number[] = [],
 ): PollDecision {
   if (remote === null) {
     if (isMissingForGood(row, now, policy)) return { kind: 'lost' };
@@ -69,6 +75,11 @@ export function decideAfterPoll(
   }
   if (remote.processing_status === 'ended') return { kind: 'ended' };
   const ageMs = now.getTime() - row.submitted_at.getTime();
-  const delayMs = ageMs > 3_600_000 ? policy.poll_interval_ms_max : policy.poll_interval_ms;
-  return { kind: 'wait', delay_ms: delayMs, missing: false };
+  return { kind: 'wait', delay_ms: nextPollMs(ageMs, policy, turnarounds), missing: false };
+}
+
+/** Returns the delay until the next poll of a submitted batch of this age. Unit: milliseconds. */
+export function nextPollMs(ageMs: number, policy: PollPolicy, turnarounds: readonly number[]): number {
+  if (policy.looks !== undefined) return nextLookMs(ageMs, turnarounds, policy.looks);
+  return ageMs > 3_600_000 ? policy.poll_interval_ms_max : policy.poll_interval_ms;
 }

@@ -51,7 +51,7 @@ export const providerBatchMachine: Machine<ProviderBatchState, ProviderBatchEven
     submitted: {
       meaning: 'The provider has it under provider_id.',
       next: 'The poll flow.',
-      wakes: 'next_due_at: the poll interval, which grows after an hour. At most the provider window.',
+      wakes: 'next_due_at: when its end is likely, or the poll interval, which grows after an hour. At most the provider window.',
     },
     ended: {
       meaning: 'The provider has finished. The results are not read yet.',
@@ -76,7 +76,7 @@ export const providerBatchMachine: Machine<ProviderBatchState, ProviderBatchEven
     cancelling: {
       meaning: 'The provider was asked to cancel it, and still finishes started requests.',
       next: 'The poll flow.',
-      wakes: 'next_due_at: the poll interval, which grows after an hour.',
+      wakes: 'next_due_at: when its end is likely, or the poll interval, which grows after an hour.',
     },
     orphan_paid: {
       meaning: 'A second batch at the provider for one submission. Booked, never applied.',

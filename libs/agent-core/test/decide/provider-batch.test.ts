@@ -7,6 +7,7 @@ import {
   PAUSE_REASONS,
   REFUSAL_POLICY_DEFAULT,
 } from '../../src/decide/after-refusal.ts';
+import { LOOK_POLICY_DEFAULT } from '../../src/decide/next-look.ts';
 import { BREAKER_POLICY_DEFAULT, breakerRestMs } from '../../src/decide/breaker.ts';
 import type { RefusalCause } from '../../src/model/refusal-cause.ts';
 
@@ -38,6 +39,18 @@ describe('after a poll of a submitted batch', () => {
       kind: 'wait',
       delay_ms,
       missing: false,
+    });
+  });
+
+  test('a batch is polled by the turnarounds seen where a policy of looks is given', () => {
+    const adaptive = { ...policy, looks: LOOK_POLICY_DEFAULT };
+    const seen = Array<number>(20).fill(5 * MINUTE);
+    const decide = (ageMs: number) => decideAfterPoll(row, remote('in_progress'), at(ageMs), adaptive, seen);
+    expect(decide(5 * MINUTE)).toEqual({ kind: 'wait', delay_ms: 5_000, missing: false });
+    expect(decide(MINUTE)).toMatchObject({ kind: 'wait', delay_ms: expect.closeTo(215_000, -4) as number });
+    expect(decideAfterPoll(row, null, at(0), adaptive, seen)).toMatchObject({
+      delay_ms: 60_000,
+      missing: true,
     });
   });
 

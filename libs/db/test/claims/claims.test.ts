@@ -7,8 +7,10 @@ import {
   claimDuePolls,
   claimDueSend,
   claimDueProviderBatches,
+  claimLooks,
   claimProviderBatch,
   claimToolsChunk,
+  chargeLooks,
   commitPutOff,
   DEFAULT_PROJECT_ID,
   haltCredential,
@@ -581,6 +583,81 @@ test('a claim of polls returns the time of the next poll, with or without a due 
   expect(polls.next_in_ms).toBeGreaterThan(50_000);
   expect(polls.next_in_ms).toBeLessThanOrEqual(60_000);
   expect(await claimDuePolls(db, 10, BOB)).toMatchObject({ batches: [], now: expect.any(Date) as Date });
+});
+
+describe('a claim of looks', () => {
+  const SPACING_MS = 10_000;
+  const LOOK = { credential: 'default', spacing_ms: SPACING_MS, ahead_ms: 60_000 };
+  beforeEach(() => sql`update credential set look_from = null`.execute(db));
+  const looks = (on: Database, claimant: Claimant) => claimLooks(on, 10, claimant, LOOK);
+  const release = (on: Database) =>
+    sql`update provider_batch set lease_until = '-infinity', lease_owner = null, next_due_at = app_now()`.execute(
+      on,
+    );
+
+  test('grants two workers that always have a due batch at most six looks a minute', async () => {
+    await putSubmitted(-1);
+    const lookedAt: number[] = [];
+    for (let second = 0; second < 180; second++) {
+      for (const claimant of [ALICE, BOB]) {
+        await later(db, second * 1_000, async (trx) => {
+          const { batches, now, next_in_ms } = await looks(trx, claimant);
+          if (batches.length === 0) expect(next_in_ms).toBeLessThanOrEqual(SPACING_MS);
+          else lookedAt.push(now.getTime());
+          await release(trx);
+        });
+      }
+    }
+    expect(lookedAt.length).toBeGreaterThanOrEqual(17);
+    for (const from of lookedAt)
+      expect(lookedAt.filter((at) => at >= from && at < from + 60_000).length).toBeLessThanOrEqual(6);
+  });
+
+  test('grants one of many simultaneous claims', async () => {
+    await putSubmitted(-1);
+    const claims = await Promise.all(Array.from({ length: 8 }, () => looks(db, BOB)));
+    expect(claims.filter(({ batches }) => batches.length > 0)).toHaveLength(1);
+  });
+
+  test('takes batches that will be due soon along with a due one, and nothing without a due one', async () => {
+    const soon = await putSubmitted(50_000);
+    const missing = await putSubmitted(50_000);
+    await sql`update provider_batch set missing_since = app_now() where id = ${missing}::uuid`.execute(db);
+    const late = await putSubmitted(100_000);
+    expect(await looks(db, ALICE)).toMatchObject({
+      batches: [],
+      next_in_ms: expect.closeTo(50_000, -4) as number,
+    });
+    const due = await putSubmitted(-1);
+    const { batches, next_in_ms } = await looks(db, ALICE);
+    expect(batches.map(({ id }) => id)).toEqual([due, soon]);
+    expect(next_in_ms).toBeGreaterThan(40_000);
+    expect([missing, late]).not.toContain(batches[0]?.id);
+  });
+
+  test('is possible again after the spacing, though the last claimant crashed, and later after more calls', async () => {
+    await putSubmitted(-1);
+    expect((await looks(db, ALICE)).batches).toHaveLength(1);
+    await putSubmitted(-1);
+    const by = (ms: number) => later(db, ms, (trx) => looks(trx, BOB));
+    expect((await by(SPACING_MS - 1_000)).batches).toEqual([]);
+    expect((await by(SPACING_MS + 1_000)).batches).toHaveLength(1);
+    await later(db, SPACING_MS + 1_000, async (trx) => {
+      await release(trx);
+      await chargeLooks(trx, 'default', 2 * SPACING_MS);
+    });
+    expect((await by(3 * SPACING_MS)).batches).toEqual([]);
+    expect((await by(4 * SPACING_MS + 2_000)).batches).toHaveLength(2);
+  });
+
+  test('costs no look when another worker has locked the due batches', async () => {
+    await putSubmitted(-1);
+    await inTransaction(db, async (trx) => {
+      await sql`select from provider_batch for update`.execute(trx);
+      expect((await looks(db, BOB)).batches).toEqual([]);
+    });
+    expect((await looks(db, BOB)).batches).toHaveLength(1);
+  });
 });
 
 test('a claim of sends returns the time of the next send: no signal announces the end of a pause', async () => {

@@ -42,6 +42,7 @@ const VALID: Readonly<Record<string, Row>> = {
   },
   memory_notice: { run_id: ID, seq: 1, project_id, block_ids: [], block_revisions: [] },
   token_calibration: { model: 'claude', project_id, bytes_per_token: 4, samples: 1 },
+  turnaround: { credential: 'default', model: 'claude', project_id, durations_ms: [300_000] },
   agent: {
     id: ID,
     project_id,
@@ -409,6 +410,7 @@ const REFUSED: Readonly<Record<string, readonly Row[]>> = {
   'waiting_message.waiting_message_role_check': [{ role: 'tool' }],
   'token_calibration.token_calibration_bytes_per_token_check': [{ bytes_per_token: 0 }],
   'token_calibration.token_calibration_samples_check': [{ samples: 0 }],
+  'turnaround.turnaround_durations_ms_check': [{ durations_ms: [] }, { durations_ms: Array<number>(65).fill(1) }],
   'tool.tool_kind_check': [{ kind: 'http' }],
   'tool.tool_name_check': [{ name: '' }, { name: 'with space' }, { name: 'x'.repeat(65) }],
   'tool.tool_return_char_limit_check': [{ return_char_limit: 0 }, { return_char_limit: 1_000_001 }],

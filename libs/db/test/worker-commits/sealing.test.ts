@@ -94,7 +94,7 @@ describe('sealing ready runs', () => {
     expect(row).toMatchObject({ state: 'building', request_count: 7, lease_owner: null });
     expect(await seal(db)).toMatchObject({ count: 0 });
     expect(await db.selectFrom('provider_batch').select('id').execute()).toHaveLength(1);
-    expect(await readReadyBacklog(db)).toEqual({ runs: 0, oldest_ms: 0, next_in_ms: null });
+    expect(await readReadyBacklog(db)).toEqual({ runs: 0, oldest_ms: 0, gathered: false, next_in_ms: null });
   });
 
   test('takes whole chunks, longest due first, up to the limit', async () => {

@@ -24,13 +24,16 @@ import {
   readKnownProviderIds,
   readNow,
   readOpenSteps,
+  readReadyBacklog,
   readSealedRequests,
+  readTurnarounds,
   renewLeases,
   type Database,
   type Lease,
 } from '../../src/index.ts';
 import { openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
 import {
+  acceptBareFleet,
   acceptFleet,
   ALICE,
   answer,
@@ -427,6 +430,72 @@ describe('a submitted batch', () => {
     expect(ended.state).toBe('ended');
     expect(ended.ended_at).not.toBeNull();
     expect(await inTransaction(db, (trx) => commitPolled(trx, []))).toEqual([]);
+  });
+
+  test('teaches the turnarounds of its models when it ends: the last 64 of each', async () => {
+    await sql`truncate turnaround`.execute(db);
+    expect(await readTurnarounds(db, 'default')).toEqual(new Map());
+    const fleet = await acceptFleet(db, 3);
+    await sql`insert into definition select gen_random_uuid(), project_id, agent_type, system, 'anthropic/claude/next',
+                model_settings, tool_rules, tools from definition limit 1`.execute(db);
+    await sql`update run set definition_id = (select id from definition where model = 'anthropic/claude/next' limit 1)
+               where id = ${fleet.run_ids[2]}::uuid`.execute(db);
+    const { id } = await seal(db);
+    await submit(db, id);
+    const { models } = await row(id);
+    expect(models).toHaveLength(2);
+    expect(models).toContain('claude/next');
+    const lease = await claim(db, id, 'submitted');
+    const wait = { lease, move: 'wait', delay_ms: 0, missing: false, turnaround_ms: 1 } as const;
+    await inTransaction(db, (trx) => commitPolled(trx, [wait]));
+    expect(await readTurnarounds(db, 'default')).toEqual(new Map());
+    const learn = async (turnaround_ms: number): Promise<void> => {
+      await sql`update provider_batch set state = 'submitted', ended_at = null where id = ${id}::uuid`.execute(
+        db,
+      );
+      const again = await claim(db, id, 'submitted');
+      const ended = { lease: again, move: 'ended', delay_ms: 0, missing: false, turnaround_ms } as const;
+      await inTransaction(db, (trx) => commitPolled(trx, [ended]));
+    };
+    await learn(300_000);
+    await learn(200_000);
+    const both = new Map((models ?? []).map((model) => [model, [200_000, 300_000]]));
+    expect(await readTurnarounds(db, 'default')).toEqual(both);
+    expect(await readTurnarounds(db, 'another')).toEqual(new Map());
+    for (let index = 0; index < 64; index++) await learn(1_000 + index);
+    const kept = (await readTurnarounds(db, 'default')).get('claude/next') ?? [];
+    expect([kept.length, kept[0], kept.at(-1)]).toEqual([64, 1_000, 1_063]);
+  });
+
+  test('names the models of a sample of its requests', async () => {
+    const fleet = await acceptBareFleet(db, 65);
+    await sql`insert into definition select gen_random_uuid(), project_id, agent_type, system, 'anthropic/last', model_settings,
+                tool_rules, tools from definition limit 1`.execute(db);
+    await sql`update run set definition_id = (select id from definition where model = 'anthropic/last' limit 1)
+               where id = ${fleet.run_ids.toSorted().at(-1)}::uuid`.execute(db);
+    const { id } = await seal(db);
+    await submit(db, id);
+    expect((await row(id)).models).toContain('last');
+  });
+
+  test('lets ready runs leave at once when it is ingested and no other batch is', async () => {
+    const isGathered = async (): Promise<boolean> => (await readReadyBacklog(db)).gathered;
+    await acceptFleet(db, 1);
+    const first = await sealAndEnd(db);
+    await acceptFleet(db, 1);
+    const second = await sealAndEnd(db);
+    await acceptFleet(db, 2);
+    await sql`update run_chunk set next_due_at = app_now() + interval '1 minute'`.execute(db);
+    await acceptFleet(db, 1);
+    await ingest(db, first, DONE);
+    expect(await isGathered()).toBe(false);
+    expect(await inTransaction(db, (trx) => commitIngested(trx, first, 0))).toBe(true);
+    expect(await isGathered()).toBe(false);
+    await ingest(db, second, DONE);
+    expect(await inTransaction(db, (trx) => commitIngested(trx, second, 0))).toBe(true);
+    expect(await isGathered()).toBe(true);
+    const { rows } = await sql`select gathered from run_chunk order by next_due_at`.execute(db);
+    expect(rows).toEqual([{ gathered: true }, { gathered: false }]);
   });
 
   test('with a cancel request is polled again and ends like any other', async () => {

@@ -15,25 +15,30 @@ import { tellChanges } from './tell-changes.ts';
 import { ringAfterCommit } from '../../flow-parts/ring.ts';
 
 const FLOW = 'compose-provider-batch';
-/** Milliseconds between two looks at waiting runs: every ingested chunk rings. */
+/** Milliseconds between two looks at runs that wait for others: every ingested chunk rings. */
+const GATHER_LOOK_MS = 250;
+/** Milliseconds between two looks at runs that other workers hold. */
 const LOOK_INTERVAL_MS = 1_000;
 
 /**
  * Seals ready runs into a provider batch and reserves the worst cost of steps with a budget, in one transaction.
  * A full batch is sealed at once; a smaller batch when its oldest run has waited the gather window, so that steps travel
- * together. Sending is another flow.
+ * together, or when the ingest that made its runs ready has ended. Sending is another flow.
  */
 export async function composeProviderBatch(deps: FlowDeps): Promise<FlowReport> {
   const { db, bell, hooks, settings } = deps;
   const backlog = await readReadyBacklog(db);
   const full = backlog.runs >= settings.requests_max;
-  if (!full && (backlog.runs === 0 || backlog.oldest_ms < settings.gather_window_ms)) {
-    const waits = backlog.runs === 0 ? backlog.next_in_ms : settings.gather_window_ms - backlog.oldest_ms;
+  const waitedMs = backlog.gathered
+    ? Math.max(backlog.oldest_ms, settings.gather_window_ms)
+    : backlog.oldest_ms;
+  if (!full && (backlog.runs === 0 || waitedMs < settings.gather_window_ms)) {
+    const waits = backlog.runs === 0 ? backlog.next_in_ms : settings.gather_window_ms - waitedMs;
     return {
       flow: FLOW,
       worked: false,
       ...(waits === null ? {} : { again_in_ms: atLeastOneMs(waits) }),
-      ...(backlog.runs === 0 || waits === null ? {} : { rest_ms: Math.min(waits, LOOK_INTERVAL_MS) }),
+      ...(backlog.runs === 0 || waits === null ? {} : { rest_ms: Math.min(waits, GATHER_LOOK_MS) }),
     };
   }
   const id = newId();
@@ -46,7 +51,7 @@ export async function composeProviderBatch(deps: FlowDeps): Promise<FlowReport> 
     const reserved =
       budgeted_batch_ids.length === 0
         ? null
-        : await reserveBudgets(deps, trx, { ...batch, budgeted_batch_ids, due_for_ms: backlog.oldest_ms });
+        : await reserveBudgets(deps, trx, { ...batch, budgeted_batch_ids, due_for_ms: waitedMs });
     await hooks?.('compose.before_commit');
     const { taken_out, left } = reserved ?? { taken_out: 0, left: 0 };
     return { ...sealed, requests: sealed.requests - taken_out - left, reserved };

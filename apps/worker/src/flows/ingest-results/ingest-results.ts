@@ -19,6 +19,8 @@ import { streamPass } from './stream-pass.ts';
 const FLOW = 'ingest-results';
 /** Time after the end of a batch from which missing results alarm an operator. Unit: milliseconds. */
 const RESULTS_LATE_MS = 3_600_000;
+/** The end of a pass lets ready runs be sealed without waiting for more. */
+const GATHERED = [{ kind: 'compose', id: '*' }] as const;
 
 /**
  * Streams the results of an ended provider batch and applies every line exactly once.
@@ -34,7 +36,7 @@ const RESULTS_LATE_MS = 3_600_000;
  * attempt. A line with three such crashes alone is set aside.
  */
 export async function ingestResults(deps: FlowDeps): Promise<FlowReport> {
-  const { db, claimant, hooks, settings } = deps;
+  const { db, bell, claimant, hooks, settings } = deps;
   const [batch] = await claimDueProviderBatches(db, ['ended'], 1, claimant);
   if (batch === undefined) return { flow: FLOW, worked: false };
   const claim = { table: 'provider_batch', id: batch.id, epoch: batch.lease_epoch } as const;
@@ -64,6 +66,7 @@ export async function ingestResults(deps: FlowDeps): Promise<FlowReport> {
     }
     await hooks?.('ingest.before_end');
     if (end === 'complete' && (await inTransaction(db, (trx) => commitIngested(trx, lease, pass.refused)))) {
+      await bell.ring(GATHERED);
       return {
         ...report,
         outcome: 'ingested',
@@ -76,6 +79,7 @@ export async function ingestResults(deps: FlowDeps): Promise<FlowReport> {
     if (gone) {
       const missing = await settleOpenSteps(deps, batch, lease);
       await inTransaction(db, (trx) => commitIngested(trx, lease, pass.refused));
+      await bell.ring(GATHERED);
       return {
         ...report,
         outcome: 'ingested with gaps',

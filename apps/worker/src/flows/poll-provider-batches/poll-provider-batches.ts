@@ -1,6 +1,5 @@
-import { decideAfterPoll, isJsonObject, type PollDecision } from '@nightshift/agent-core';
+import { decideAfterPoll, isJsonObject, lookSpacingMs, type PollDecision } from '@nightshift/agent-core';
 import {
-  claimDuePolls,
   commitDisproved,
   commitPolled,
   commitLost,
@@ -10,35 +9,35 @@ import {
   type ClaimedProviderBatch,
   type PolledBatch,
 } from '@nightshift/db';
-import type { RemoteBatch, Unavailable } from '../../provider/port.ts';
+import type { RemoteBatch } from '../../provider/port.ts';
 import { withLease, withLeases } from '../../leases/with-lease.ts';
 import type { FlowDeps, FlowReport } from '../../flow-parts/deps.ts';
 import { sentMsAgo } from '../../flow-parts/provider-time.ts';
 import { settleOpenSteps } from '../../flow-parts/results/settle-open-steps.ts';
+import { readSeenTurnarounds, type SeenTurnarounds } from '../../flow-parts/seen-turnarounds.ts';
+import { CLAIM_MAX, claimForLook, look, type Looked } from './look.ts';
 
 const FLOW = 'poll-provider-batches';
-/** Batches per look: as many as one page of the provider's list. */
-const CLAIM_MAX = 1_000;
 /** Time after its expiry from which a batch that has not ended alarms an operator. Unit: milliseconds. */
 const OVERDUE_MS = 3_600_000;
 /** Interval between alarms for a missing answer. Unit: milliseconds. */
 const TELL_AGAIN_MS = 3_600_000;
 /** Statuses of a refused key: a retry does not help. */
 const KEY_REFUSED: ReadonlySet<number | null> = new Set([401, 403]);
+/** Longest turnaround that is learnt from; a provider batch expires after a day. Unit: milliseconds. */
+const TURNAROUND_MS_MAX = 48 * 3_600_000;
 /** Minimum interval between two looks. Unit: milliseconds. */
 const LOOK_INTERVAL_MS = 1_000;
-/** Up to this many are retrieved one by one; more share a list. */
-const RETRIEVE_MAX = 3;
 
 /**
  * Polls every due submitted provider batch; one `list` serves many. Batches absent from the list are retrieved by id. Ended
  * batches are due for ingest at once.
  */
 export async function pollProviderBatches(deps: FlowDeps): Promise<FlowReport> {
-  const { db, claimant, leases } = deps;
-  const polls = await claimDuePolls(db, CLAIM_MAX, claimant);
+  const { leases } = deps;
+  const polls = await claimForLook(deps);
   const { batches: claimed } = polls;
-  if (claimed.length === 0) return { flow: FLOW, worked: false, ...untilNext(deps, polls.next_in_ms) };
+  if (claimed.length === 0) return { flow: FLOW, worked: false, ...untilNext(deps, polls.next_in_ms, 0) };
   // A look may take longer than a lease, so one statement renews the leases of all rows.
   const claims = claimed.map(
     ({ id, lease_epoch }) => ({ table: 'provider_batch', id, epoch: lease_epoch }) as const,
@@ -48,47 +47,12 @@ export async function pollProviderBatches(deps: FlowDeps): Promise<FlowReport> {
 
 async function pollClaimed(deps: FlowDeps, polls: ClaimedPolls): Promise<FlowReport> {
   const { batches: claimed, now } = polls;
-  const { db, bell, settings, hooks } = deps;
-  const { seen, unanswered, calls } = await look(deps, claimed);
+  const { db, bell, hooks } = deps;
+  const looked = await look(deps, polls);
+  const { unanswered, calls } = looked;
   await hooks?.('poll.after_look');
-  const polled: PolledBatch[] = [];
-  const gone: ClaimedProviderBatch[] = [];
-  let newlyMissing = 0;
-  let isNews = false;
-  for (const batch of claimed) {
-    const lease = { table: 'provider_batch', id: batch.id, epoch: batch.lease_epoch } as const;
-    const silence = unanswered.get(batch.id);
-    if (silence !== undefined) {
-      // No answer proves nothing: ask again at the usual interval or after retry-after, and count no failure. A "not found"
-      // from before an outage no longer counts: it must last without a break.
-      const isRecent = now.getTime() - lastAlarmMs(batch) <= TELL_AGAIN_MS;
-      isNews ||= !isRecent;
-      polled.push({
-        lease,
-        move: 'wait',
-        delay_ms: Math.max(settings.poll.poll_interval_ms, silence.retry_after_ms ?? 0),
-        missing: false,
-        ...(isRecent ? {} : { error: { reason: silence.reason, told_at: now.toISOString() } }),
-      });
-      continue;
-    }
-    const decision = decide(deps, batch, seen.get(batch.id) ?? null, now);
-    // An outage is over; other fields of the row stand.
-    const cleared = lastAlarmMs(batch) > 0 ? { error: null } : {};
-    if (decision.kind === 'lost') gone.push(batch);
-    else if (decision.kind === 'ended')
-      polled.push({ lease, move: 'ended', delay_ms: 0, missing: false, ...cleared });
-    else {
-      if (decision.missing && batch.missing_since === null) newlyMissing += 1;
-      polled.push({
-        lease,
-        move: 'wait',
-        delay_ms: decision.delay_ms,
-        missing: decision.missing,
-        ...cleared,
-      });
-    }
-  }
+  const judged = judgeEach(deps, polls, looked, await readSeenTurnarounds(deps, db));
+  const { polled, gone, newlyMissing, isNews } = judged;
   const ended = await inTransaction(db, (trx) => commitPolled(trx, polled));
   await hooks?.('poll.after_commit');
   await bell.ring(ended.map((id) => ({ kind: 'ingest', id })));
@@ -124,7 +88,7 @@ async function pollClaimed(deps: FlowDeps, polls: ClaimedPolls): Promise<FlowRep
   return {
     flow: FLOW,
     worked: claimed.length === CLAIM_MAX,
-    ...untilNext(deps, earliest),
+    ...untilNext(deps, earliest, calls),
     looked_at: claimed.length,
     ended: ended.length,
     lost: lost.length,
@@ -154,6 +118,77 @@ async function pollClaimed(deps: FlowDeps, polls: ClaimedPolls): Promise<FlowRep
   };
 }
 
+/** The consequences of a look. */
+interface Judged {
+  readonly polled: readonly PolledBatch[];
+  /** Batches that the provider no longer knows. */
+  readonly gone: readonly ClaimedProviderBatch[];
+  readonly newlyMissing: number;
+  /** An answer is missing, which no alarm has said lately. */
+  readonly isNews: boolean;
+}
+
+function judgeEach(
+  deps: FlowDeps,
+  { batches: claimed, now }: ClaimedPolls,
+  { seen, unanswered, unasked }: Looked,
+  turnarounds: SeenTurnarounds,
+): Judged {
+  const { settings } = deps;
+  const polled: PolledBatch[] = [];
+  const gone: ClaimedProviderBatch[] = [];
+  let newlyMissing = 0;
+  let isNews = false;
+  for (const batch of claimed) {
+    const lease = { table: 'provider_batch', id: batch.id, epoch: batch.lease_epoch } as const;
+    if (unasked.has(batch.id)) {
+      const delay_ms = Math.max(0, (batch.next_due_at ?? now).getTime() - now.getTime());
+      polled.push({ lease, move: 'wait', delay_ms, missing: batch.missing_since !== null });
+      continue;
+    }
+    const silence = unanswered.get(batch.id);
+    if (silence !== undefined) {
+      // No answer proves nothing: ask again at the usual interval or after retry-after, and count no failure. A "not found"
+      // from before an outage no longer counts: it must last without a break.
+      const isRecent = now.getTime() - lastAlarmMs(batch) <= TELL_AGAIN_MS;
+      isNews ||= !isRecent;
+      polled.push({
+        lease,
+        move: 'wait',
+        delay_ms: Math.max(settings.poll.poll_interval_ms, silence.retry_after_ms ?? 0),
+        missing: false,
+        ...(isRecent ? {} : { error: { reason: silence.reason, told_at: now.toISOString() } }),
+      });
+      continue;
+    }
+    const remote = seen.get(batch.id) ?? null;
+    const decision = decide(deps, batch, remote, now, turnarounds);
+    // An outage is over; other fields of the row stand.
+    const cleared = lastAlarmMs(batch) > 0 ? { error: null } : {};
+    if (decision.kind === 'lost') gone.push(batch);
+    else if (decision.kind === 'ended')
+      polled.push({
+        lease,
+        move: 'ended',
+        delay_ms: 0,
+        missing: false,
+        ...cleared,
+        ...turnaroundOf(batch, remote),
+      });
+    else {
+      if (decision.missing && batch.missing_since === null) newlyMissing += 1;
+      polled.push({
+        lease,
+        move: 'wait',
+        delay_ms: decision.delay_ms,
+        missing: decision.missing,
+        ...cleared,
+      });
+    }
+  }
+  return { polled, gone, newlyMissing, isNews };
+}
+
 /** Returns the time of the last alarm for a missing answer. Unit: milliseconds since the epoch; 0: never. */
 function lastAlarmMs({ error }: ClaimedProviderBatch): number {
   const at = isJsonObject(error) ? error['told_at'] : undefined;
@@ -162,10 +197,19 @@ function lastAlarmMs({ error }: ClaimedProviderBatch): number {
 
 /**
  * Returns the delay until the next batch is due, because no signal announces it. At least the minimum interval, so that
- * neighbours share a look.
+ * neighbours share a look, and the time that the `calls` of this look keep others away.
  */
-function untilNext({ settings }: FlowDeps, nextMs: number | null): Pick<FlowReport, 'again_in_ms'> {
-  const least = Math.max(1, Math.min(LOOK_INTERVAL_MS, settings.poll.poll_interval_ms));
+function untilNext(
+  { settings }: FlowDeps,
+  nextMs: number | null,
+  calls: number,
+): Pick<FlowReport, 'again_in_ms'> {
+  const { looks, poll_interval_ms } = settings.poll;
+  const least = Math.max(
+    1,
+    Math.min(LOOK_INTERVAL_MS, poll_interval_ms),
+    looks === undefined ? 0 : calls * lookSpacingMs(looks),
+  );
   return nextMs === null ? {} : { again_in_ms: Math.max(least, Math.ceil(nextMs)) };
 }
 
@@ -174,55 +218,24 @@ function decide(
   batch: ClaimedProviderBatch,
   remote: RemoteBatch | null,
   now: Date,
+  turnarounds: SeenTurnarounds,
 ): PollDecision {
   const row = {
     submitted_at: batch.submitted_at ?? now,
     missing_since: batch.missing_since,
     sent_ms_ago: sentMsAgo(deps, batch),
   };
-  return decideAfterPoll(row, remote, now, deps.settings.poll);
+  return decideAfterPoll(row, remote, now, deps.settings.poll, turnarounds(batch.models));
 }
 
-interface Looked {
-  readonly seen: ReadonlyMap<string, RemoteBatch>;
-  /** Ids of rows without an answer of the provider, each with the failure. */
-  readonly unanswered: ReadonlyMap<string, Unavailable>;
-  readonly calls: number;
-}
-
-async function look(deps: FlowDeps, claimed: readonly ClaimedProviderBatch[]): Promise<Looked> {
-  const { provider, settings } = deps;
-  const seen = new Map<string, RemoteBatch>();
-  const unanswered = new Map<string, Unavailable>();
-  let calls = 0;
-  let rest = claimed;
-  if (claimed.length > RETRIEVE_MAX) {
-    const sentAt = (batch: ClaimedProviderBatch): Date =>
-      batch.provider_sent_at ?? batch.submit_started_at ?? batch.created_at;
-    const oldest = Math.min(...claimed.map((batch) => sentAt(batch).getTime()));
-    const listed = await provider.listBatches({
-      createdAfter: new Date(oldest - settings.reconcile.clock_margin_ms),
-    });
-    calls += 1;
-    const byProviderId = new Map(listed.batches.map((remote) => [remote.provider_id, remote]));
-    for (const batch of claimed) {
-      const remote = batch.provider_id === null ? undefined : byProviderId.get(batch.provider_id);
-      if (remote !== undefined) seen.set(batch.id, remote);
-    }
-    if (listed.unavailable !== null) {
-      for (const batch of claimed) if (!seen.has(batch.id)) unanswered.set(batch.id, listed.unavailable);
-      return { seen, unanswered, calls };
-    }
-    rest = claimed.filter((batch) => !seen.has(batch.id));
-  }
-  for (const batch of rest) {
-    if (batch.provider_id === null) continue;
-    const answer = await provider.retrieveBatch(batch.provider_id);
-    calls += 1;
-    if (answer.outcome === 'found') seen.set(batch.id, answer.batch);
-    else if (answer.outcome === 'unavailable') unanswered.set(batch.id, answer);
-  }
-  return { seen, unanswered, calls };
+/** Returns the turnaround of an ended batch by the provider's clock; nothing after a cancel, or a jump of the clock. */
+function turnaroundOf(
+  { state }: ClaimedProviderBatch,
+  remote: RemoteBatch | null,
+): Pick<PolledBatch, 'turnaround_ms'> {
+  if (state !== 'submitted' || remote?.ended_at == null) return {};
+  const turnaround_ms = remote.ended_at.getTime() - remote.created_at.getTime();
+  return turnaround_ms < 0 || turnaround_ms > TURNAROUND_MS_MAX ? {} : { turnaround_ms };
 }
 
 /**

@@ -1,4 +1,4 @@
-import { isError } from '@nightshift/agent-core';
+import { isError, nextPollMs } from '@nightshift/agent-core';
 import {
   commitOrphan,
   commitProven,
@@ -11,6 +11,10 @@ import {
 import type { RemoteBatch } from '../../provider/port.ts';
 import type { FlowDeps } from '../../flow-parts/deps.ts';
 import { newNonce } from '../../flow-parts/nonce.ts';
+import { readSeenTurnarounds } from '../../flow-parts/seen-turnarounds.ts';
+
+/** Maximum delay of the first poll at fixed intervals. Unit: milliseconds. */
+const FIRST_POLL_MS_MAX = 30_000;
 
 /** The booking of a created batch. */
 export interface BookedCreate {
@@ -32,9 +36,13 @@ export async function bookCreated(
   remote: RemoteBatch,
 ): Promise<BookedCreate> {
   const { db, bell, provider, settings } = deps;
-  const first = Math.min(settings.poll.poll_interval_ms, 30_000);
   try {
-    await inTransaction(db, (trx) => commitSubmitted(trx, lease, remote, first));
+    await inTransaction(db, async (trx) => {
+      const seen = (await readSeenTurnarounds(deps, trx))(null);
+      const next = nextPollMs(0, settings.poll, seen);
+      const first = settings.poll.looks === undefined ? Math.min(next, FIRST_POLL_MS_MAX) : next;
+      await commitSubmitted(trx, lease, remote, first);
+    });
     await bell.ring([{ kind: 'poll', id: batch.id }]);
     return { outcome: 'submitted' };
   } catch (error) {

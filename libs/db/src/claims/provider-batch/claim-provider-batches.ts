@@ -85,6 +85,13 @@ async function claimDueAndNext(
         from clock t join provider_batch p on p.state = any(${states}::text[]) and p.next_due_at > t.now)
     select c.*, t.now, l.next_in_ms from clock t cross join later l left join claimed c on true
   `.execute(db);
+  return splitClaimed(rows);
+}
+
+/** Separates the claimed provider batches from the time, which every row repeats. */
+function splitClaimed(
+  rows: readonly (MaybeClaimed & { readonly now: Date; readonly next_in_ms: number | null })[],
+): ClaimedAndNext {
   const [first] = rows;
   if (first === undefined) throw new Error('The database returned no row for its clock.');
   return {
@@ -100,6 +107,65 @@ export type ClaimedPolls = ClaimedAndNext;
 /** Claims up to `limit` provider batches that are due for a poll. Index: `provider_batch_due`. */
 export function claimDuePolls(db: Database, limit: number, claimant: Claimant): Promise<ClaimedPolls> {
   return claimDueAndNext(db, ['submitted', 'cancelling'], limit, claimant);
+}
+
+/** The parameters of a look. */
+export interface LookClaim {
+  readonly credential: string;
+  /** Time for which the claim keeps other looks away. Unit: milliseconds. */
+  readonly spacing_ms: number;
+  /** Batches due within this time share the look. Unit: milliseconds. */
+  readonly ahead_ms: number;
+}
+
+/**
+ * Claims the next look at submitted provider batches, over all workers: like {@link claimDuePolls}, but nothing while the
+ * last look of the credential is too recent. A batch that is due makes a look; batches that will be due soon share it.
+ * After a crash of the caller the spacing still ends.
+ * Locks: the credential and the rows, with skip locked. Index: `provider_batch_due`.
+ */
+export async function claimLooks(
+  db: Database,
+  limit: number,
+  claimant: Claimant,
+  { credential, spacing_ms, ahead_ms }: LookClaim,
+): Promise<ClaimedPolls> {
+  const isPolled = sql`state in ('submitted', 'cancelling')`;
+  const { rows } = await sql<MaybeClaimed & { now: Date; next_in_ms: number | null }>`
+    with clock ${AS_FIRST} (select app_now() as now),
+    gate ${AS_FIRST} (
+      select id from credential
+       where name = ${credential} and coalesce(look_from, '-infinity') <= app_now()
+         and exists (select from provider_batch where ${isPolled} and ${IS_DUE})
+         for no key update skip locked),
+    due ${AS_FIRST} (
+      select id, ${LAST_HOLDER}
+        from provider_batch
+       where exists (select from gate) and ${isPolled} and lease_until < app_now()
+         and next_due_at <= app_now() + case when missing_since is null then ${ahead_ms} else 0 end * interval '1 millisecond'
+       order by next_due_at, id
+       limit ${limit}
+         for update skip locked),
+    claimed as (
+      update provider_batch p
+         set ${leasedInTurnTo(claimant)}
+        from due
+       where p.id = due.id
+      returning p.*, due.holder as taken_over_from),
+    charged as (
+      update credential c
+         set look_from = app_now() + ${spacing_ms} * interval '1 millisecond'
+        from gate
+       where c.id = gate.id and exists (select from claimed)),
+    later as (
+      select (extract(epoch from greatest(min(p.next_due_at), min(c.look_from)) - min(t.now)) * 1000)::float8 as next_in_ms
+        from clock t
+        join credential c on c.name = ${credential}
+        join provider_batch p on p.state in ('submitted', 'cancelling')
+       where p.id not in (select id from due))
+    select c.*, t.now, l.next_in_ms from clock t cross join later l left join claimed c on true
+  `.execute(db);
+  return splitClaimed(rows);
 }
 
 /** The next provider batch to send, and the time until another is due; no signal announces the end of a pause. */

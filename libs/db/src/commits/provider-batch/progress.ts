@@ -4,6 +4,7 @@ import { fenced, GIVE_LEASE_BACK, type Lease } from '../../claims/lease.ts';
 import type { Tx } from '../../connect.ts';
 import { AS_FIRST } from '../../fragments.ts';
 import { learnTokens, type TokenSample } from './token-calibrations.ts';
+import { learnTurnarounds } from './turnarounds.ts';
 
 /** The result of a poll for one provider batch. */
 export interface PolledBatch {
@@ -13,11 +14,13 @@ export interface PolledBatch {
   readonly missing: boolean;
   /** The error to store after a failed poll, null after an answer. Default: the stored error. */
   readonly error?: JsonObject | null;
+  /** Time from its create to its end, to be learnt from. Default: unknown. Unit: milliseconds. */
+  readonly turnaround_ms?: number;
 }
 
 /**
- * Writes the results of a poll in one statement, releases the leases, and returns the ids of ended batches. Rows that were
- * taken over are left alone.
+ * Writes the results of a poll, learns the turnarounds of ended batches, releases the leases, and returns the ids of ended
+ * batches. Rows that were taken over are left alone.
  */
 export async function commitPolled(trx: Tx, polled: readonly PolledBatch[]): Promise<readonly string[]> {
   if (polled.length === 0) return [];
@@ -47,7 +50,16 @@ export async function commitPolled(trx: Tx, polled: readonly PolledBatch[]): Pro
      where p.id = d.id and p.id = mine.id and p.lease_epoch = d.epoch and p.state in ('submitted', 'cancelling')
     returning p.id, p.state
   `.execute(trx);
-  return rows.filter((row) => row.state === 'ended').map((row) => row.id);
+  const ended = new Set(rows.filter((row) => row.state === 'ended').map((row) => row.id));
+  await learnTurnarounds(
+    trx,
+    polled.flatMap(({ lease: { id }, turnaround_ms }) =>
+      turnaround_ms === undefined || !ended.has(id)
+        ? []
+        : [{ provider_batch_id: id, duration_ms: turnaround_ms }],
+    ),
+  );
+  return [...ended];
 }
 
 /** Notes that the provider was asked to cancel a provider batch. */
@@ -63,7 +75,8 @@ export async function commitCancelRequested(trx: Tx, lease: Lease): Promise<void
 }
 
 /**
- * Ends a provider batch as ingested once every step has left `sealed`, and calibrates tokens from its samples.
+ * Ends a provider batch as ingested once every step has left `sealed`, and calibrates tokens from its samples. Ready runs
+ * may be sealed at once then, unless another provider batch is being ingested.
  * Returns false, and changes nothing, while a step is open.
  */
 export async function commitIngested(trx: Tx, lease: Lease, linesRefused: number): Promise<boolean> {
@@ -83,7 +96,25 @@ export async function commitIngested(trx: Tx, lease: Lease, linesRefused: number
     returning token_samples
   `.execute(trx);
   await learnTokens(trx, ingested[0]?.token_samples ?? []);
+  await markGathered(trx);
   return true;
+}
+
+/**
+ * Marks due ready runs as gathered, unless a provider batch is being ingested or about to be: its end marks them.
+ * Locks: the chunks, with skip locked. Index: `run_chunk_due`, `provider_batch_due`.
+ */
+async function markGathered(trx: Tx): Promise<void> {
+  await sql`
+    with waiting ${AS_FIRST} (
+      select id from run_chunk
+       where kind = 'ready' and next_due_at <= app_now() and not gathered
+         and not exists (select from provider_batch
+                          where state = 'ended' and (next_due_at <= app_now() or lease_until > app_now()))
+       order by next_due_at, id
+         for update skip locked)
+    update run_chunk c set gathered = true from waiting where c.id = waiting.id
+  `.execute(trx);
 }
 
 /** Schedules another pass after a pass over the results that left steps open, or could not begin. */

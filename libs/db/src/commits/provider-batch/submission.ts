@@ -14,6 +14,7 @@ import { releaseReservations } from '../batch/reservations.ts';
 import { putTakenOut } from '../run/run-chunks.ts';
 import { compactOrdinals } from '../run/take-out-steps.ts';
 import type { TokenSample } from './token-calibrations.ts';
+import { sampledModels } from './turnarounds.ts';
 
 /*
  * The transitions of a provider batch up to the provider's answer. Each checks the epoch of the lease and the state that it
@@ -42,7 +43,8 @@ export async function commitWriteAhead(
     update provider_batch
        set state = ${to}, body_bytes = ${body.bytes}, body_sha256 = ${body.sha256},
            token_samples = ${JSON.stringify(body.token_samples ?? [])}::json, submit_started_at = app_now(),
-           provider_sent_at = ${body.provider_sent_at ?? null}::timestamptz
+           provider_sent_at = ${body.provider_sent_at ?? null}::timestamptz,
+           models = ${sampledModels(lease.id, body.request_count)}
      where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} and state = 'building'
        and request_count = ${body.request_count}
     returning submit_started_at
