@@ -101,7 +101,6 @@ export {
 export { toolCallMachine, type ToolCallEvent, type ToolCallState } from './machine/tool-call.ts';
 export {
   billOfOutcome,
-  isOutage,
   needsTokens,
   withBill,
   type ErrorClass,
@@ -109,6 +108,15 @@ export {
   type StepBill,
   type StepOutcome,
 } from './decide/step-outcome.ts';
+export {
+  addEvidence,
+  evidenceOfLine,
+  judgeOutage,
+  mayPass,
+  NO_EVIDENCE,
+  type OutageEvidence,
+} from './decide/outage.ts';
+export { errorTypeLabel, type LastError } from './decide/last-error.ts';
 export {
   RETRY_POLICY_DEFAULT,
   type AppendedMessage,

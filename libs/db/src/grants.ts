@@ -45,6 +45,8 @@ const TABLES: Readonly<Record<keyof DB, true>> = {
   audit_report: true,
   idempotency_key: true,
   token_calibration: true,
+  model_outage: true,
+  failed_lines: true,
 };
 
 /**

@@ -7,6 +7,7 @@ import type {
   HoldRule,
   Json,
   JsonObject,
+  LastError,
   ModelSettings,
   ProviderBatchState,
   ResultFormat,
@@ -306,6 +307,27 @@ export interface RunTable {
   ended_at: Timestamp | null;
   max_cost_nanousd: number | null;
   max_output_tokens: number | null;
+  /** When the present step first failed; an ended run keeps its last values of these three. */
+  failing_since: Timestamp | null;
+  last_error: JsonColumn<LastError> | null;
+  next_attempt_at: Timestamp | null;
+}
+
+export interface ModelOutageTable {
+  credential: string;
+  model: string;
+  project_id: string;
+  outages: number;
+  began_at: Timestamp;
+  seen_at: Timestamp;
+  ended_at: Timestamp | null;
+}
+
+export interface FailedLinesTable {
+  error_type: string;
+  slot: number;
+  project_id: string;
+  lines: Generated<number>;
 }
 
 export interface QueuedInputTable {
@@ -624,4 +646,6 @@ export interface DB {
   audit_report: AuditReportTable;
   idempotency_key: IdempotencyKeyTable;
   token_calibration: TokenCalibrationTable;
+  model_outage: ModelOutageTable;
+  failed_lines: FailedLinesTable;
 }
