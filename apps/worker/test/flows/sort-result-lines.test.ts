@@ -139,12 +139,12 @@ test('a failure of the account or for lack of funds ends no run', () => {
   ]);
 });
 
-test('an overload counts like any error that may pass: a single line proves no outage', () => {
+test('a single line proves no outage, also if it names an overload', () => {
   const texts = ['overloaded_error', 'rate_limit_error', 'timeout_error', 'api_error'].map((type, run) =>
     failure(idOf(run), type),
   );
   const { entries } = sortLines(OURS, linesOf(texts), true, SHIPPED_PRICES);
   expect([...entries.values()].map(({ outcome }) => 'error_class' in outcome && outcome.error_class)).toEqual(
-    ['retryable', 'retryable', 'retryable', 'retryable'],
+    ['overloaded', 'overloaded', 'overloaded', 'retryable'],
   );
 });

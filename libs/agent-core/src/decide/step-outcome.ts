@@ -21,10 +21,11 @@ export interface StepAnswer extends StepBill {
 /**
  * Class of a result line's error.
  * - `retryable`: possibly caused by the request, which is retried a few times.
- * - `outage`: a retryable error while the provider fails nearly all requests of the model. It is retried for a bounded time.
+ * - `overloaded`: the provider says that it has no room. Retried like `retryable`, and stronger evidence of an outage.
+ * - `outage`: one of the two while the provider fails nearly all requests of the model. It is retried for a bounded time.
  * - `account`: key, permission or money. It is retried until the account is mended; meanwhile the credential is paused.
  */
-export type ErrorClass = 'permanent' | 'too_long' | 'retryable' | 'outage' | 'account';
+export type ErrorClass = 'permanent' | 'too_long' | 'retryable' | 'overloaded' | 'outage' | 'account';
 
 /** Outcome of a step at the provider. */
 export type StepOutcome =

@@ -57,6 +57,35 @@ describe('an outage', () => {
     ).toBe('outage');
   });
 
+  test.each([
+    [1, 0, 'outage'],
+    [4, 1, 'outage'],
+    [3, 1, 'over'],
+  ])('is proven by %i fresh overloads with %i answers, however few: %s', (overloads, answered, expected) => {
+    expect(
+      judge([
+        [overloads, errored('overloaded'), true],
+        [answered, ANSWERED, true],
+      ]),
+    ).toBe(expected);
+  });
+
+  test('is not proven by overloads of retries, or by few among other errors', () => {
+    expect(judge([[50, errored('overloaded'), false]])).toBeNull();
+    expect(
+      judge([
+        [7, errored('overloaded'), true],
+        [2, errored('retryable'), true],
+      ]),
+    ).toBeNull();
+    expect(
+      judge([
+        [7, errored('overloaded'), true],
+        [3, errored('retryable'), true],
+      ]),
+    ).toBe('outage');
+  });
+
   test.each(['permanent', 'too_long', 'account'] as const)('is not proven by errors that are %s', (kind) => {
     expect(judge([[20, errored(kind), true]])).toBeNull();
   });

@@ -135,9 +135,7 @@ export function toOutcome(decoded: Exclude<DecodedLine, { kind: 'blank' }>, pric
       return { kind: 'answered', answer: { ...answer, cost_nanousd } };
     }
     case 'errored': {
-      const kind = classifyErroredLine(decoded);
-      // An overload of the provider shows in its other lines; a single line of it may be the request's own.
-      const error_class = kind === 'overloaded' ? 'retryable' : kind;
+      const error_class = classifyErroredLine(decoded);
       return { kind: 'errored', error_class, error_type: decoded.error_type, message: decoded.message };
     }
     case 'unusable':

@@ -94,7 +94,7 @@ function withOutage(
   const classed = new Map<string, Entry>();
   for (const [runId, entry] of entries) {
     const { outcome } = entry;
-    const isOutage = outcome.kind === 'errored' && outcome.error_class === 'retryable' && isOut(runId);
+    const isOutage = outcome.kind === 'errored' && mayPass(outcome) && isOut(runId);
     classed.set(runId, isOutage ? { ...entry, outcome: { ...outcome, error_class: 'outage' } } : entry);
   }
   return classed;
