@@ -116,7 +116,7 @@ export {
   NO_EVIDENCE,
   type OutageEvidence,
 } from './decide/outage.ts';
-export { errorTypeLabel, type LastError } from './decide/last-error.ts';
+export { errorTypeLabel, lastError, type LastError } from './decide/last-error.ts';
 export {
   RETRY_POLICY_DEFAULT,
   type AppendedMessage,

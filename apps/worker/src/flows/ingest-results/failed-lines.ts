@@ -1,4 +1,4 @@
-import { toWireId } from '@nightshift/agent-core';
+import { lastError, toWireId, type Json } from '@nightshift/agent-core';
 import type { DecidedRun } from '@nightshift/db';
 
 /** Failed lines of one error type, with a few examples. */
@@ -12,19 +12,24 @@ export interface FailedLines {
 }
 
 const EXAMPLES_MAX = 3;
-const MESSAGE_CHARS_MAX = 200;
 
 /** Collects the failed lines among decided lines, by error type. */
 export function failedLinesOf(decided: readonly DecidedRun[]): readonly FailedLines[] {
   return joinFailedLines(
     decided.flatMap(({ run, decision: { step, reason } }): FailedLines[] => {
       if (!['errored', 'expired', 'lost'].includes(step.state)) return [];
-      const { type = step.state, message = reason } = step.error ?? {};
+      const { type, message } = lastError(
+        textOr(step.error?.['type'], step.state),
+        textOr(step.error?.['message'], reason),
+      );
       const example = `${toWireId('run', run.id)} of ${toWireId('job', run.batch_id)}`;
-      const words = String(message).slice(0, MESSAGE_CHARS_MAX).toWellFormed();
-      return [{ type: String(type), message: words, count: 1, examples: [example] }];
+      return [{ type, message, count: 1, examples: [example] }];
     }),
   );
+}
+
+function textOr(value: Json | undefined, otherwise: string): string {
+  return typeof value === 'string' ? value : otherwise;
 }
 
 /** Adds up failed lines by error type. */
