@@ -50,7 +50,13 @@ export const SETTINGS: FlowSettings = {
   line_bytes_max: 1_000_000,
   alone_delay_ms_max: 0,
   streams_max: 3,
-  retry: { attempts_max: 4, retry_delay_ms: 1_000, retry_delay_ms_max: 10_000, outage_delay_ms: 5_000 },
+  retry: {
+    attempts_max: 4,
+    retry_delay_ms: 1_000,
+    retry_delay_ms_max: 10_000,
+    outage_delay_ms: 5_000,
+    outage_ms_max: 60_000,
+  },
   poll: { poll_interval_ms: 4_000, poll_interval_ms_max: 10_000, missing_grace_ms: 30_000 },
   reconcile: {
     clock_skew_ms: 10_000,

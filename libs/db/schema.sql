@@ -358,6 +358,15 @@ create table doubted_submission (
 );
 CREATE INDEX doubted_submission_watched ON public.doubted_submission USING btree (watched_until);
 
+create table failed_lines (
+  error_type text not null,
+  slot smallint not null,
+  project_id uuid not null,
+  lines bigint not null default 0,
+  constraint failed_lines_pkey PRIMARY KEY (error_type, slot),
+  constraint failed_lines_lines_check CHECK ((lines >= 0))
+);
+
 create table held_change (
   batch_id uuid not null,
   agent_id uuid not null,
@@ -423,6 +432,18 @@ create table message (
 );
 CREATE UNIQUE INDEX message_answer_once ON public.message USING btree (run_id, step_number) WHERE ((role = 'assistant'::text) AND (step_number IS NOT NULL));
 CREATE UNIQUE INDEX message_appended_otid ON public.message USING btree (conversation_id, otid) WHERE ((run_id IS NULL) AND (otid IS NOT NULL));
+
+create table model_outage (
+  credential text not null,
+  model text not null,
+  project_id uuid not null,
+  outages integer not null,
+  began_at timestamp with time zone not null,
+  seen_at timestamp with time zone not null,
+  ended_at timestamp with time zone,
+  constraint model_outage_pkey PRIMARY KEY (credential, model),
+  constraint model_outage_outages_check CHECK ((outages >= 1))
+);
 
 create table passage (
   id uuid not null,
@@ -554,11 +575,15 @@ create table run (
   overdue_from timestamp with time zone,
   prompt_number integer,
   prompt_attempt smallint,
+  failing_since timestamp with time zone,
+  last_error json,
+  next_attempt_at timestamp with time zone,
   constraint run_pkey PRIMARY KEY (id),
   constraint run_batch_id_ordinal_key UNIQUE (batch_id, ordinal),
   constraint run_attempt_check CHECK (((attempt >= 1) AND (attempt <= 255))),
   constraint run_ended CHECK ((((state = ANY (ARRAY['completed'::text, 'failed'::text, 'cancelled'::text, 'expired'::text])) = (ended_at IS NOT NULL)) AND ((ended_at IS NOT NULL) = (stop_reason IS NOT NULL)))),
   constraint run_failed_says_why CHECK (((state <> 'failed'::text) OR (error IS NOT NULL))),
+  constraint run_failing CHECK ((num_nonnulls(failing_since, last_error, next_attempt_at) = ANY (ARRAY[0, 3]))),
   constraint run_low_bits_free CHECK (((get_byte(uuid_send(id), 13) = 0) AND (get_byte(uuid_send(id), 14) = 0) AND (get_byte(uuid_send(id), 15) = 0))),
   constraint run_max_cost_nanousd_check CHECK ((max_cost_nanousd > 0)),
   constraint run_max_output_tokens_check CHECK ((max_output_tokens > 0)),
@@ -580,6 +605,7 @@ CREATE INDEX run_by_age ON public.run USING btree (project_id, created_at, id);
 CREATE INDEX run_by_agent ON public.run USING btree (agent_id, created_at, id);
 CREATE UNIQUE INDEX run_by_custom_id ON public.run USING btree (batch_id, custom_id) WHERE (custom_id IS NOT NULL);
 CREATE INDEX run_by_deadline ON public.run USING btree (overdue_from) WHERE (overdue_from IS NOT NULL);
+CREATE INDEX run_failing ON public.run USING btree (batch_id) WHERE (failing_since IS NOT NULL);
 CREATE INDEX run_queued ON public.run USING btree (conversation_id, created_at, id) WHERE (started_at IS NULL);
 
 create table run_chunk (
@@ -833,6 +859,7 @@ alter table cursor_span add constraint cursor_span_project_id_fkey FOREIGN KEY (
 alter table definition add constraint definition_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table doubted_submission add constraint doubted_submission_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table doubted_submission add constraint doubted_submission_provider_batch_id_fkey FOREIGN KEY (provider_batch_id) REFERENCES provider_batch(id);
+alter table failed_lines add constraint failed_lines_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table held_change add constraint held_change_agent_id_fkey FOREIGN KEY (agent_id) REFERENCES agent(id);
 alter table held_change add constraint held_change_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES batch(id);
 alter table held_change add constraint held_change_block_id_fkey FOREIGN KEY (block_id) REFERENCES block(id);
@@ -841,6 +868,7 @@ alter table held_change add constraint held_change_project_id_fkey FOREIGN KEY (
 alter table idempotency_key add constraint idempotency_key_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES batch(id);
 alter table idempotency_key add constraint idempotency_key_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table memory_notice add constraint memory_notice_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table model_outage add constraint model_outage_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table passage add constraint passage_agent_id_fkey FOREIGN KEY (agent_id) REFERENCES agent(id);
 alter table passage add constraint passage_held_by_batch_id_fkey FOREIGN KEY (held_by_batch_id) REFERENCES batch(id);
 alter table passage add constraint passage_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);

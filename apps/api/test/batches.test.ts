@@ -40,6 +40,7 @@ describe('submitting', () => {
         skipped: {},
         queued: 0,
         in_progress: 1,
+        retrying: 0,
         requires_action: 0,
         completed: 0,
         failed: 0,

@@ -169,6 +169,11 @@ export const environment = z
       .describe(
         'Milliseconds before a step that failed in an outage of the provider is sent again; such an attempt does not count.',
       ),
+    OUTAGE_MAX_MS: naturalMs
+      .default(RETRY_POLICY_DEFAULT.outage_ms_max)
+      .describe(
+        "Milliseconds after the first failure of a step from which an outage ends its run, with the provider's message.",
+      ),
     AUDIT_INTERVAL_MS: positiveMs
       .default(600_000)
       .describe(
@@ -310,6 +315,7 @@ export function readConfig(env: NodeJS.ProcessEnv): WorkerConfig {
         ...RETRY_POLICY_DEFAULT,
         retry_delay_ms: e.RETRY_DELAY_MS,
         outage_delay_ms: e.OUTAGE_DELAY_MS,
+        outage_ms_max: e.OUTAGE_MAX_MS,
         retry_delay_ms_max: Math.max(e.RETRY_DELAY_MS, RETRY_POLICY_DEFAULT.retry_delay_ms_max),
       },
       poll: {

@@ -102,7 +102,6 @@ export {
 export { toolCallMachine, type ToolCallEvent, type ToolCallState } from './machine/tool-call.ts';
 export {
   billOfOutcome,
-  isOutage,
   needsTokens,
   withBill,
   type ErrorClass,
@@ -110,6 +109,15 @@ export {
   type StepBill,
   type StepOutcome,
 } from './decide/step-outcome.ts';
+export {
+  addEvidence,
+  evidenceOfLine,
+  judgeOutage,
+  mayPass,
+  NO_EVIDENCE,
+  type OutageEvidence,
+} from './decide/outage.ts';
+export { errorTypeLabel, lastError, type LastError } from './decide/last-error.ts';
 export {
   RETRY_POLICY_DEFAULT,
   type AppendedMessage,

@@ -47,6 +47,8 @@ const TABLES: Readonly<Record<keyof DB, true>> = {
   token_calibration: true,
   memory_notice: true,
   turnaround: true,
+  model_outage: true,
+  failed_lines: true,
 };
 
 /**

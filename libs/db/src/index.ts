@@ -250,6 +250,8 @@ export { commitOrphan } from './commits/provider-batch/orphans.ts';
 export { commitProven, type ProvenBatch, type ProvenOutcome } from './commits/provider-batch/proven.ts';
 export { chargeLooks } from './commits/provider-batch/charge-looks.ts';
 export { commitClockOffset } from './commits/provider-batch/provider-clock.ts';
+export { commitOutages, commitOutagesOver, type CredentialModels } from './commits/provider-batch/outages.ts';
+export { readFailureCounts, readOutages, type FailureCounts } from './reads/provider-batch/outages.ts';
 export { readProviderClocks, type MeasuredClock } from './reads/provider-batch/provider-clocks.ts';
 export {
   readWatchedSubmissions,

@@ -7,6 +7,7 @@ import type {
   HoldRule,
   Json,
   JsonObject,
+  LastError,
   ModelSettings,
   ProviderBatchState,
   ResultFormat,
@@ -310,6 +311,27 @@ export interface RunTable {
   max_output_tokens: number | null;
   prompt_number: number | null;
   prompt_attempt: number | null;
+  /** When the present step first failed; an ended run keeps its last values of these three. */
+  failing_since: Timestamp | null;
+  last_error: JsonColumn<LastError> | null;
+  next_attempt_at: Timestamp | null;
+}
+
+export interface ModelOutageTable {
+  credential: string;
+  model: string;
+  project_id: string;
+  outages: number;
+  began_at: Timestamp;
+  seen_at: Timestamp;
+  ended_at: Timestamp | null;
+}
+
+export interface FailedLinesTable {
+  error_type: string;
+  slot: number;
+  project_id: string;
+  lines: Generated<number>;
 }
 
 export interface QueuedInputTable {
@@ -652,4 +674,6 @@ export interface DB {
   token_calibration: TokenCalibrationTable;
   memory_notice: MemoryNoticeTable;
   turnaround: TurnaroundTable;
+  model_outage: ModelOutageTable;
+  failed_lines: FailedLinesTable;
 }

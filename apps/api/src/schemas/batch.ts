@@ -192,6 +192,9 @@ const batchCounts = z
       .describe('Agents without a run by reason, beside `total`; see GET /v1/batches/{job_id}/skipped.'),
     queued: z.int().describe('Runs that wait for the conversation that an earlier run holds.'),
     in_progress: z.int().describe("Runs that are ready, at the provider, or in workers' tool calls."),
+    retrying: z
+      .int()
+      .describe('Runs in progress whose step has failed and is tried again; see `last_error` of the runs.'),
     requires_action: z.int().describe('Runs that wait for the caller.'),
     completed: z.int(),
     failed: z.int(),
@@ -226,7 +229,10 @@ export const batchResponse = z
         'Null until the status is final. For a cancelled batch with unfinished runs: time of the cancel request.',
       ),
     state: z.enum(BATCH_STATES).meta({ id: 'BatchState' }).describe('The detailed state. Beyond Letta.'),
-    state_reason: z.string().nullable().describe('Why a batch is paused. Beyond Letta.'),
+    state_reason: z
+      .string()
+      .nullable()
+      .describe('Why the batch is paused, or why runs of it are tried again; null otherwise. Beyond Letta.'),
     apply: z.enum(['auto', 'review']).describe('Beyond Letta.'),
     counts: batchCounts.describe('Runs by outcome. Beyond Letta.'),
     usage: usage.describe('Beyond Letta.'),

@@ -39,6 +39,13 @@ const runError = z
   })
   .meta({ id: 'RunError' });
 
+const lastError = z
+  .object({
+    type: z.string().describe("The provider's name of the error, or `expired`, `missing`, `unreadable`."),
+    message: z.string().describe("The provider's words, at most 500 characters."),
+  })
+  .meta({ id: 'LastError' });
+
 const runLimits = z
   .object({
     max_steps: z.int(),
@@ -110,6 +117,16 @@ export const runResponse = z
       ),
     step_number: z.int().describe('The present step, from 1. Beyond Letta.'),
     attempt: z.int().describe('The attempt at that step, from 1. Beyond Letta.'),
+    attempts: z.int().describe('Attempts at that step so far, with the one under way. Beyond Letta.'),
+    last_error: lastError
+      .nullable()
+      .describe('Error of the last attempt, while the step is tried again; null otherwise. Beyond Letta.'),
+    next_attempt_at: z
+      .string()
+      .nullable()
+      .describe(
+        'When the next attempt is due; null without a failed attempt, or once it is at the provider. Beyond Letta.',
+      ),
     started_at: z.string().nullable().describe('Time at which it got its conversation. Beyond Letta.'),
     metadata: z.null().describe('Of Letta; always null.'),
     request_config: z.null(),

@@ -15,6 +15,14 @@ const STATUS: Readonly<Record<BatchState, BatchResponse['status']>> = {
   failed: 'failed',
 };
 
+/** Returns a sentence about the runs that are tried again; null without any. */
+function toRetryReason({ retrying, retry_error, retry_errors_vary }: BatchRow): string | null {
+  if (retrying === 0 || retry_error === null) return null;
+  const runs = retrying === 1 ? '1 run waits' : `${retrying} runs wait`;
+  const mostly = retry_errors_vary === true ? 'mostly ' : '';
+  return `${runs} to be tried again: ${mostly}${retry_error.type}: ${retry_error.message}`;
+}
+
 /** Converts a stored batch to an answer. */
 export function toBatchResponse(batch: BatchRow): BatchResponse {
   const { total, accepted, skipped, queued, requires_action, completed, failed, cancelled, expired } = batch;
@@ -29,7 +37,7 @@ export function toBatchResponse(batch: BatchRow): BatchResponse {
     updated_at: batch.updated_at.toISOString(),
     completed_at: completedAt?.toISOString() ?? null,
     state: batch.state,
-    state_reason: batch.state_reason,
+    state_reason: batch.state_reason ?? toRetryReason(batch),
     apply: batch.apply,
     counts: {
       total,
@@ -37,6 +45,7 @@ export function toBatchResponse(batch: BatchRow): BatchResponse {
       skipped,
       queued,
       in_progress,
+      retrying: batch.retrying,
       requires_action,
       completed,
       failed,

@@ -80,6 +80,18 @@ function toError({ error }: RunRow): RunResponse['error'] {
   return { ...error, message: typeof error['message'] === 'string' ? error['message'] : '' };
 }
 
+/** Returns what a run says about the failures of its present step, until the step succeeds or the run ends. */
+function toRetry(run: RunRow): Pick<RunResponse, 'attempts' | 'last_error' | 'next_attempt_at'> {
+  const attempts = run.state === 'ready' || run.state === 'queued' ? run.attempt - 1 : run.attempt;
+  if (run.ended_at !== null || run.failing_since === null)
+    return { attempts, last_error: null, next_attempt_at: null };
+  return {
+    attempts,
+    last_error: run.last_error,
+    next_attempt_at: run.state === 'ready' ? (run.next_attempt_at?.toISOString() ?? null) : null,
+  };
+}
+
 /** Converts a stored run to an answer, with its usage and open calls. */
 export function toRunResponse(run: RunRow, used: Usage, open: readonly PlannedCall[]): RunResponse {
   return {
@@ -108,6 +120,7 @@ export function toRunResponse(run: RunRow, used: Usage, open: readonly PlannedCa
     waits_for: toWaitsFor(run, open),
     step_number: run.step_number,
     attempt: run.attempt,
+    ...toRetry(run),
     started_at: run.started_at?.toISOString() ?? null,
     metadata: null,
     request_config: null,

@@ -66,6 +66,7 @@ test('every absent variable has its documented default', () => {
         retry_delay_ms: 5_000,
         retry_delay_ms_max: 600_000,
         outage_delay_ms: 300_000,
+        outage_ms_max: 7_200_000,
       },
       poll: {
         poll_interval_ms: 60_000,
@@ -104,7 +105,7 @@ test('an empty variable counts as absent', () => {
 
 test('a time too long for a timer is refused by the name of its variable', () => {
   const times = VARIABLES.filter((name) => name.endsWith('_MS'));
-  expect(times).toHaveLength(15);
+  expect(times).toHaveLength(16);
   for (const name of times) {
     expect(refusalOf({ ...NEEDED, [name]: '2147483647' })).toContain(`${name}: `);
   }
@@ -170,6 +171,7 @@ const GIVEN: readonly (readonly [
   ['SEARCH_INTERVAL_MS', '50', (c) => c.settings.reconcile.search_interval_ms, 50],
   ['RETRY_DELAY_MS', '10', (c) => c.settings.retry.retry_delay_ms, 10],
   ['OUTAGE_DELAY_MS', '20', (c) => c.settings.retry.outage_delay_ms, 20],
+  ['OUTAGE_MAX_MS', '20', (c) => c.settings.retry.outage_ms_max, 20],
   ['WORKSPACE_SHARED', '0', (c) => c.settings.workspace_is_ours, true],
   ['CALLBACK_SECRET', SECRET, (c) => c.callbacks.secret, SECRET],
   ['CALLBACK_ALLOW_PRIVATE', '1', (c) => c.callbacks.allow_private, true],

@@ -154,7 +154,13 @@ const FAST: Partial<FlowSettings> = {
   line_bytes_max: 1_000_000,
   alone_delay_ms_max: 0,
   streams_max: 3,
-  retry: { attempts_max: 4, retry_delay_ms: 0, retry_delay_ms_max: 0, outage_delay_ms: 0 },
+  retry: {
+    attempts_max: 4,
+    retry_delay_ms: 0,
+    retry_delay_ms_max: 0,
+    outage_delay_ms: 0,
+    outage_ms_max: 7_200_000,
+  },
   poll: { poll_interval_ms: 0, poll_interval_ms_max: 0, missing_grace_ms: 0 },
   reconcile: {
     clock_skew_ms: 60_000,

@@ -360,7 +360,13 @@ describe('a reservation is released', () => {
     await house.drive(
       house.worker({
         settings: {
-          retry: { attempts_max: 1, retry_delay_ms: 0, retry_delay_ms_max: 0, outage_delay_ms: 0 },
+          retry: {
+            attempts_max: 1,
+            retry_delay_ms: 0,
+            retry_delay_ms_max: 0,
+            outage_delay_ms: 0,
+            outage_ms_max: 7_200_000,
+          },
         },
       }),
     );

@@ -46,7 +46,13 @@ test('every open step is given up, chunk by chunk, and its run tries again', asy
 });
 
 test('the batch whose last runs it ends is finished, with a signal', async () => {
-  const retry = { attempts_max: 1, retry_delay_ms: 0, retry_delay_ms_max: 0, outage_delay_ms: 0 };
+  const retry = {
+    attempts_max: 1,
+    retry_delay_ms: 0,
+    retry_delay_ms_max: 0,
+    outage_delay_ms: 0,
+    outage_ms_max: 7_200_000,
+  };
   const honest = house.worker({ settings: { retry } });
   const rung: Signal[] = [];
   const ring: FlowDeps['bell']['ring'] = (signals) => {

@@ -134,21 +134,17 @@ test('a failure of the account or for lack of funds ends no run', () => {
   ];
   const { entries } = sortLines(OURS, linesOf(texts), true, SHIPPED_PRICES);
   expect([...entries.values()].map(({ outcome }) => outcome)).toMatchObject([
-    { kind: 'errored', error_class: 'outage' },
-    { kind: 'errored', error_class: 'outage' },
+    { kind: 'errored', error_class: 'account' },
+    { kind: 'errored', error_class: 'account' },
   ]);
 });
 
-test('if nearly all of many lines failed at the provider, none of them is the cause', () => {
-  const classes = (count: number, isWhole = true): unknown[] => {
-    const texts = Array.from({ length: count }, (_, run) => failure(idOf(run), 'api_error'));
-    const { entries } = sortLines(OURS, linesOf(texts), true, SHIPPED_PRICES, isWhole);
-    return [
-      ...new Set([...entries.values()].map(({ outcome }) => 'error_class' in outcome && outcome.error_class)),
-    ];
-  };
-  expect(classes(3)).toEqual(['retryable']);
-  expect(classes(10)).toEqual(['outage']);
-  // In a part the share of failed lines in the whole chunk is unknown.
-  expect(classes(3, false)).toEqual(['outage']);
+test('a single line proves no outage, also if it names an overload', () => {
+  const texts = ['overloaded_error', 'rate_limit_error', 'timeout_error', 'api_error'].map((type, run) =>
+    failure(idOf(run), type),
+  );
+  const { entries } = sortLines(OURS, linesOf(texts), true, SHIPPED_PRICES);
+  expect([...entries.values()].map(({ outcome }) => 'error_class' in outcome && outcome.error_class)).toEqual(
+    ['overloaded', 'overloaded', 'overloaded', 'retryable'],
+  );
 });

@@ -16,7 +16,9 @@ import {
   type RunMove,
   type StepDecision,
 } from './decision.ts';
+import { lastError } from './last-error.ts';
 import {
+  afterAccountTrouble,
   afterForeignCancel,
   afterOutage,
   afterTooLong,
@@ -116,7 +118,7 @@ function afterSummary(run: RunFacts, key: StepKey, answer: StepAnswer, policy: R
       'no summary',
       { bill: answer, error },
       [],
-      retryOr(run, policy, gaveUp),
+      retryOr(run, policy, gaveUp, error),
     );
   }
   const goesOn = run.is_overdue === true ? overdueMove : nextStep(run, summarised(run.trail ?? NO_TRAIL));
@@ -143,12 +145,14 @@ function afterNoAnswer(
     return because('cancel', 'canceled at the provider', null, afterForeignCancel(run));
   }
   if (outcome.kind === 'expired') {
-    const move = retryOr(run, policy, { state: 'expired', stop_reason: 'expired', error: null });
+    const last = lastError('expired', 'The provider did not get to the request in time.');
+    const move = retryOr(run, policy, { state: 'expired', stop_reason: 'expired', error: null }, last);
     return because('expire', 'expired at the provider', null, move);
   }
   if (outcome.kind === 'missing') {
     const gaveUp = failed('provider_error', 'The provider returned no result for this step.');
-    return because('lose', 'no result line', null, retryOr(run, policy, gaveUp));
+    const last = lastError('missing', 'The provider returned no result for this step.');
+    return because('lose', 'no result line', null, retryOr(run, policy, gaveUp, last));
   }
   if (outcome.kind === 'unfit') {
     const error = { type: 'context_overflow', message: outcome.message };
@@ -169,7 +173,8 @@ function afterNoAnswer(
     const gaveUp = failed('provider_error', 'The provider returned a result that could not be read.', {
       last_error: error,
     });
-    return because('error', 'unreadable result line', error, retryOr(run, policy, gaveUp));
+    const last = lastError(error.type, error.message);
+    return because('error', 'unreadable result line', error, retryOr(run, policy, gaveUp, last));
   }
   const error = { type: outcome.error_type, message: outcome.message };
   if (outcome.error_class === 'permanent') {
@@ -181,7 +186,15 @@ function afterNoAnswer(
     return because('error', 'too long for the model', error, afterTooLong(run, toolPolicy, move));
   }
   const gaveUp = failed('provider_error', outcome.message, { type: outcome.error_type });
+  const last = lastError(error.type, error.message);
+  if (outcome.error_class === 'account')
+    return because(
+      'error',
+      'trouble with the account',
+      error,
+      afterAccountTrouble(run, policy, gaveUp, last),
+    );
   if (outcome.error_class === 'outage')
-    return because('error', 'an outage of the provider', error, afterOutage(run, policy, gaveUp));
-  return because('error', 'failed at the provider', error, retryOr(run, policy, gaveUp));
+    return because('error', 'an outage of the provider', error, afterOutage(run, policy, gaveUp, last));
+  return because('error', 'failed at the provider', error, retryOr(run, policy, gaveUp, last));
 }

@@ -6,6 +6,7 @@ import type { StepState } from '../machine/step.ts';
 import type { BlockChange } from '../model/block-change.ts';
 import type { NewToolCall } from '../model/tool-call.ts';
 import type { Usage } from '../model/usage.ts';
+import type { LastError } from './last-error.ts';
 import type { Trail } from './trail.ts';
 
 /** Facts about a run for decisions: its row and the state of its batch. */
@@ -17,6 +18,12 @@ export interface RunFacts {
   readonly attempt: number;
   /** Failed attempts of this step number. An attempt that was never accepted does not count. */
   readonly failures: number;
+  /**
+   * Time since the step first failed; null if it has not failed.
+   * Default: null.
+   * Unit: milliseconds.
+   */
+  readonly failing_for_ms?: number | null;
   /** Maximum number of steps, summary steps included. */
   readonly max_steps: number;
   readonly token_boost: number;
@@ -56,6 +63,11 @@ export interface RetryPolicy {
    * Unit: milliseconds.
    */
   readonly outage_delay_ms: number;
+  /**
+   * Time after the first failure of a step from which an outage no longer excuses a failed attempt.
+   * Unit: milliseconds.
+   */
+  readonly outage_ms_max: number;
 }
 
 export const RETRY_POLICY_DEFAULT: RetryPolicy = {
@@ -63,6 +75,7 @@ export const RETRY_POLICY_DEFAULT: RetryPolicy = {
   retry_delay_ms: 5_000,
   retry_delay_ms_max: 600_000,
   outage_delay_ms: 300_000,
+  outage_ms_max: 7_200_000,
 };
 
 /** A message to append to the run's conversation. */
@@ -86,6 +99,11 @@ export type RunMove =
       readonly delay_ms: number;
       /** Default: unchanged. */
       readonly trail?: Trail;
+      /**
+       * The failure after which the step is tried again.
+       * Default: the attempt did not fail.
+       */
+      readonly last_error?: LastError;
     }
   | { readonly state: 'acting' }
   | { readonly state: 'requires_action' }

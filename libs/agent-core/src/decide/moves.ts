@@ -1,4 +1,5 @@
 import { ATTEMPT_MAX } from '../base/ids.ts';
+import type { LastError } from './last-error.ts';
 import type { ToolPolicy } from './tool-policy.ts';
 import {
   cancelledMove,
@@ -82,19 +83,33 @@ export function summarised(trail: Trail): Trail {
   return trail.too_long === undefined ? trail : { ...trail, too_long: 'summarised' };
 }
 
-/** Makes a retry while attempt numbers are left, which at the usual delay is most of a day. */
-export function afterOutage(run: RunFacts, policy: RetryPolicy, gaveUp: RunMove): RunMove {
+/** Makes a retry that counts as no failure, until the step has failed for `outage_ms_max`; then `gaveUp`. */
+export function afterOutage(run: RunFacts, policy: RetryPolicy, gaveUp: RunMove, error: LastError): RunMove {
+  const isOverBound = (run.failing_for_ms ?? 0) >= policy.outage_ms_max;
+  return isOverBound ? ifCancelling(run, gaveUp) : afterAccountTrouble(run, policy, gaveUp, error);
+}
+
+/**
+ * Makes a retry that counts as no failure: the user mends the account, however long it takes. `gaveUp` once attempt numbers
+ * are used up, which at the usual delay is most of a day.
+ */
+export function afterAccountTrouble(
+  run: RunFacts,
+  policy: RetryPolicy,
+  gaveUp: RunMove,
+  error: LastError,
+): RunMove {
   if (isCancelling(run)) return cancelledMove;
   if (run.attempt >= ATTEMPT_MAX) return gaveUp;
-  return { ...readyAgain(run, policy.outage_delay_ms), failures: run.failures };
+  return { ...readyAgain(run, policy.outage_delay_ms), failures: run.failures, last_error: error };
 }
 
 /** Makes a retry after a failure while attempts are left; else `gaveUp`. */
-export function retryOr(run: RunFacts, policy: RetryPolicy, gaveUp: RunMove): RunMove {
+export function retryOr(run: RunFacts, policy: RetryPolicy, gaveUp: RunMove, error: LastError): RunMove {
   if (isCancelling(run)) return cancelledMove;
   if (run.is_overdue === true) return overdueMove;
   if (run.failures + 1 >= policy.attempts_max || run.attempt >= ATTEMPT_MAX) return gaveUp;
-  return readyAgain(run, retryDelayMs(policy, run.failures + 1));
+  return { ...readyAgain(run, retryDelayMs(policy, run.failures + 1)), last_error: error };
 }
 
 /** Returns the end by cancel where the batch is being cancelled; else `move`. */

@@ -19,10 +19,13 @@ export interface StepAnswer extends StepBill {
 }
 
 /**
- * Class of a result line's error. `outage`: not caused by the request, which is retried until the outage ends.
- * `retryable`: possibly caused by the request, which is retried a few times.
+ * Class of a result line's error.
+ * - `retryable`: possibly caused by the request, which is retried a few times.
+ * - `overloaded`: the provider says that it has no room. Retried like `retryable`, and stronger evidence of an outage.
+ * - `outage`: one of the two while the provider fails nearly all requests of the model. It is retried for a bounded time.
+ * - `account`: key, permission or money. It is retried until the account is mended; meanwhile the credential is paused.
  */
-export type ErrorClass = 'permanent' | 'too_long' | 'retryable' | 'outage';
+export type ErrorClass = 'permanent' | 'too_long' | 'retryable' | 'overloaded' | 'outage' | 'account';
 
 /** Outcome of a step at the provider. */
 export type StepOutcome =
@@ -62,18 +65,4 @@ export function withBill(outcome: StepOutcome, bill: StepBill): StepOutcome {
 export function needsTokens(outcome: StepOutcome, isSummary: boolean): boolean {
   if (outcome.kind !== 'answered' || outcome.answer.stop_reason !== 'max_tokens') return false;
   return isSummary || outcome.answer.content.some(({ type }) => type === 'tool_use');
-}
-
-/** Fewest lines whose errors can indicate an outage. */
-const OUTAGE_LINES_MIN = 10;
-/** Minimum share of failed lines. */
-const OUTAGE_SHARE = 0.8;
-
-/** Returns whether so many requests of a file failed at the provider that the requests cannot be the cause. */
-export function isOutage(outcomes: readonly StepOutcome[]): boolean {
-  const failed = outcomes.filter(
-    (outcome) =>
-      outcome.kind === 'errored' && (outcome.error_class === 'retryable' || outcome.error_class === 'outage'),
-  );
-  return outcomes.length >= OUTAGE_LINES_MIN && failed.length >= outcomes.length * OUTAGE_SHARE;
 }

@@ -9,6 +9,7 @@ const policy: RetryPolicy = {
   retry_delay_ms: 1_000,
   retry_delay_ms_max: 3_000,
   outage_delay_ms: 1_000,
+  outage_ms_max: 60_000,
 };
 
 function decide(outcome: StepOutcome, rest: Partial<RunFacts> = {}): StepDecision {

@@ -9,7 +9,8 @@ import {
   type StepDecision,
 } from '../../src/decide/decision.ts';
 import { NO_TRAIL } from '../../src/decide/trail.ts';
-import { isOutage, type ErrorClass, type StepOutcome } from '../../src/decide/step-outcome.ts';
+import type { LastError } from '../../src/decide/last-error.ts';
+import type { ErrorClass, StepOutcome } from '../../src/decide/step-outcome.ts';
 import { RUN_STATES, runMachine, type RunState, type StopReason } from '../../src/machine/run.ts';
 import { terminalStates } from '../../src/machine/machine.ts';
 import type { ContentBlock } from '../../src/model/content.ts';
@@ -21,6 +22,7 @@ const policy: RetryPolicy = {
   retry_delay_ms: 1_000,
   retry_delay_ms_max: 3_000,
   outage_delay_ms: 9_000,
+  outage_ms_max: 60_000,
 };
 
 const errored = (error_class: ErrorClass): StepOutcome => ({
@@ -42,6 +44,8 @@ interface Case {
   readonly outcome: StepOutcome;
   readonly step: string;
   readonly gaveUp: readonly [RunState, StopReason];
+  /** What the waiting run says. */
+  readonly last_error?: LastError;
 }
 
 const RETRIED: readonly Case[] = [
@@ -50,24 +54,28 @@ const RETRIED: readonly Case[] = [
     outcome: { kind: 'expired' },
     step: 'expired',
     gaveUp: ['expired', 'expired'],
+    last_error: { type: 'expired', message: 'The provider did not get to the request in time.' },
   },
   {
     what: 'without a line',
     outcome: { kind: 'missing', bill: null },
     step: 'lost',
     gaveUp: ['failed', 'provider_error'],
+    last_error: { type: 'missing', message: 'The provider returned no result for this step.' },
   },
   {
     what: 'with an unreadable line',
     outcome: { kind: 'unreadable', reason: 'not JSON', bill: null },
     step: 'errored',
     gaveUp: ['failed', 'provider_error'],
+    last_error: { type: 'unreadable', message: 'not JSON' },
   },
   {
     what: 'with an error that may pass',
     outcome: errored('retryable'),
     step: 'errored',
     gaveUp: ['failed', 'provider_error'],
+    last_error: { type: 'api_error', message: 'It broke.' },
   },
 ];
 
@@ -86,7 +94,7 @@ const FINAL: readonly Case[] = [
   },
 ];
 
-describe.each(RETRIED)('a step $what', ({ outcome, step, gaveUp: [state, stop_reason] }) => {
+describe.each(RETRIED)('a step $what', ({ outcome, step, gaveUp: [state, stop_reason], last_error }) => {
   test.each([
     [0, 1_000],
     [1, 2_000],
@@ -99,6 +107,7 @@ describe.each(RETRIED)('a step $what', ({ outcome, step, gaveUp: [state, stop_re
       failures: failures + 1,
       token_boost: 1,
       delay_ms,
+      last_error,
     });
     expect(decision.step.state).toBe(step);
   });
@@ -207,6 +216,7 @@ describe('the reason why a step has no answer', () => {
   const outcomes = [
     ...[...RETRIED, ...FINAL].map(({ outcome }) => outcome),
     errored('outage'),
+    errored('account'),
     unfit,
     poison,
   ];
@@ -238,7 +248,7 @@ describe('the reason why a step has no answer', () => {
   });
 
   test('names the type that the provider gave, also when an outage has used up all attempts', () => {
-    for (const error_class of ['retryable', 'outage'] as const) {
+    for (const error_class of ['retryable', 'outage', 'account'] as const) {
       expect(decide(errored(error_class), { attempt: 255 }).run).toMatchObject({
         error: { type: 'api_error' },
       });
@@ -403,22 +413,30 @@ describe('an outage', () => {
   });
 
   test.each([
-    [9, 0, false],
-    [10, 0, true],
-    [8, 2, true],
-    [7, 3, false],
-  ])('is what %i failed and %i answered lines of one file are: %s', (failures, answers, expected) => {
-    const outcomes = [
-      ...Array.from({ length: failures }, (_, n) => errored(n % 2 === 0 ? 'retryable' : 'outage')),
-      ...Array.from({ length: answers }, (): StepOutcome => ({
-        kind: 'answered',
-        answer: makeAnswer('end_turn', [text('done')]),
-      })),
-    ];
-    expect(isOutage(outcomes)).toBe(expected);
+    [null, 'ready'],
+    [59_999, 'ready'],
+    [60_000, 'failed'],
+  ] as const)('of a step that fails for %s ms leaves its run %s', (failing_for_ms, state) => {
+    const { run } = decide(errored('outage'), { failing_for_ms, attempt: 9 });
+    expect(run).toMatchObject(
+      state === 'ready'
+        ? { state, failures: 0, last_error: { type: 'api_error', message: 'It broke.' } }
+        : { state, stop_reason: 'provider_error', error: { message: 'It broke.', type: 'api_error' } },
+    );
   });
 
-  test('is not a file of many requests that are invalid themselves', () => {
-    expect(isOutage(Array.from({ length: 20 }, () => errored('permanent')))).toBe(false);
+  test('past its bound ends the run of a batch that is being cancelled as cancelled', () => {
+    expect(
+      decide(errored('outage'), { batch_state: 'cancelling', failing_for_ms: 60_000 }).run,
+    ).toMatchObject({ state: 'cancelled' });
+  });
+});
+
+describe('trouble with the account', () => {
+  test('uses no attempt, however long it lasts', () => {
+    expect(decide(errored('account'), { failures: 2, attempt: 40, failing_for_ms: 9e9 })).toMatchObject({
+      step: { state: 'errored' },
+      run: { state: 'ready', attempt: 41, failures: 2, delay_ms: 9_000 },
+    });
   });
 });

@@ -20,6 +20,7 @@ export const policy: RetryPolicy = {
   retry_delay_ms: 1,
   retry_delay_ms_max: 10,
   outage_delay_ms: 7,
+  outage_ms_max: 70,
 };
 /** Maximum passes of a run: each step has its failed attempts, an attempt for doubled tokens, and its tools. */
 const passesMax = (maxSteps: number): number => maxSteps * (policy.attempts_max + 2) * 2;

@@ -41,6 +41,15 @@ const VALID: Readonly<Record<string, Row>> = {
     tools: '[]',
   },
   memory_notice: { run_id: ID, seq: 1, project_id, block_ids: [], block_revisions: [] },
+  model_outage: {
+    credential: 'default',
+    model: 'anthropic/claude',
+    project_id,
+    outages: 1,
+    began_at: NOW,
+    seen_at: NOW,
+  },
+  failed_lines: { error_type: 'api_error', slot: 0, project_id, lines: 0 },
   token_calibration: { model: 'claude', project_id, bytes_per_token: 4, samples: 1 },
   turnaround: { credential: 'default', model: 'claude', project_id, durations_ms: [300_000] },
   agent: {
@@ -218,6 +227,7 @@ const REFUSED: Readonly<Record<string, readonly Row[]>> = {
   'batch.batch_apply': [{ apply: 'never' }],
   'held_change.held_change_kind_check': [{ kind: 'moved', base_revision: 1, base_label: 'notes' }],
   'held_change.held_change_state_check': [{ state: 'lost', settled_at: NOW }],
+  'failed_lines.failed_lines_lines_check': [{ lines: -1 }],
   'held_change.held_change_base': [
     { kind: 'revised' },
     { base_revision: 1, base_label: 'notes' },
@@ -267,6 +277,7 @@ const REFUSED: Readonly<Record<string, readonly Row[]>> = {
   'idempotency_key.idempotency_key_key_check': [{ key: '' }, { key: 'x'.repeat(256) }],
   'message.message_role_check': [{ role: 'tool' }],
   'message.message_seq_check': [{ seq: -1 }, { seq: 0x1_00_00_00 }],
+  'model_outage.model_outage_outages_check': [{ outages: 0 }],
   'provider_batch.provider_batch_due': [
     { next_due_at: null },
     { state: 'rejected' },
@@ -310,6 +321,11 @@ const REFUSED: Readonly<Record<string, readonly Row[]>> = {
     { ended_at: NOW, stop_reason: 'end_turn' },
   ],
   'run.run_failed_says_why': [{ state: 'failed', stop_reason: 'refusal', ended_at: NOW }],
+  'run.run_failing': [
+    { failing_since: NOW },
+    { failing_since: NOW, last_error: '{}' },
+    { last_error: '{}', next_attempt_at: NOW },
+  ],
   'run.run_low_bits_free': [
     { id: '01900000-0000-7000-8000-000000000001' },
     { id: '01900000-0000-7000-8000-000000000100' },

@@ -1,4 +1,11 @@
-import { invariants, PAUSE_CAUSES, readGauges, readLastAudit, readProviderClocks } from '@nightshift/db';
+import {
+  invariants,
+  PAUSE_CAUSES,
+  readFailureCounts,
+  readGauges,
+  readLastAudit,
+  readProviderClocks,
+} from '@nightshift/db';
 import { collectDefaultMetrics, Counter, Gauge, Registry } from 'prom-client';
 import type { App, Context } from '../../context.ts';
 
@@ -13,6 +20,19 @@ export function metrics(app: App, context: Context): void {
   });
   const gauge = <Label extends string>(name: string, help: string, labelNames: Label[]): Gauge<Label> =>
     new Gauge({ name: `nightshift_${name}`, help, labelNames, registers: [registry] });
+
+  const failedLines = new Counter({
+    name: 'nightshift_failed_lines_total',
+    help: 'Attempts of steps that failed, by the type of the error.',
+    labelNames: ['type'],
+    registers: [registry],
+  });
+  const outages = new Counter({
+    name: 'nightshift_provider_outages_total',
+    help: 'Outages of the provider, proven by fresh requests of a model.',
+    labelNames: ['model'],
+    registers: [registry],
+  });
 
   const batches = gauge('batches', 'Unfinished batches, by state.', ['state']);
   const providerBatches = gauge('provider_batches', 'Unfinished provider batches, by state.', ['state']);
@@ -42,13 +62,18 @@ export function metrics(app: App, context: Context): void {
   const auditedAt = gauge('last_audit_timestamp_seconds', 'End of the last audit.', []);
 
   app.get('/metrics', { schema: { hide: true } }, async (_request, reply) => {
-    const [gauges, audit, clocks] = await Promise.all([
+    const [gauges, audit, clocks, failures] = await Promise.all([
       readGauges(context.db),
       readLastAudit(context.db),
       readProviderClocks(context.db),
+      readFailureCounts(context.db),
     ]);
     dropped.reset();
     dropped.inc(context.logStatus().dropped_lines);
+    failedLines.reset();
+    for (const { error_type: type, lines } of failures.failed_lines) failedLines.inc({ type }, lines);
+    outages.reset();
+    for (const { model, outages: count } of failures.outages) outages.inc({ model }, count);
     batches.reset();
     for (const { state, count } of gauges.batches) batches.set({ state }, count);
     providerBatches.reset();

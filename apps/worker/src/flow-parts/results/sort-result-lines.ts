@@ -5,7 +5,6 @@ import {
   decodeLongLine,
   decodeResultLine,
   fromCustomId,
-  isOutage,
   salvageCustomId,
   type DecodedBill,
   type DecodedLine,
@@ -40,17 +39,14 @@ export interface SortedLines {
 
 /**
  * Decodes each line on its own and sorts it.
- * - `isLastPass`: an unreadable line is final; in earlier passes it may be readable in the next. A complete line is final
- *   in every pass.
- * - `isWhole`: the chunk is complete. In a part of a chunk an outage cannot be detected, so every retryable failure counts
- *   as an outage.
+ * `isLastPass`: an unreadable line is final; in earlier passes it may be readable in the next. A complete line is final in
+ * every pass.
  */
 export function sortLines(
   batch: { readonly nonce: string },
   lines: readonly Line[],
   isLastPass: boolean,
   prices: PriceTable,
-  isWhole = true,
 ): SortedLines {
   const entries = new Map<string, Entry>();
   const bad: QuarantinedLine[] = [];
@@ -80,9 +76,6 @@ export function sortLines(
     } else if (!isSameText(first.line, line)) {
       bad.push(asideOf(line, decoded.custom_id, 'conflicting'));
     }
-  }
-  if (!isWhole || isOutage([...entries.values()].map((entry) => entry.outcome))) {
-    for (const [id, entry] of entries) entries.set(id, { ...entry, outcome: asOutage(entry.outcome) });
   }
   return { entries, bad, cut };
 }
@@ -119,13 +112,6 @@ function asideOf(
   };
 }
 
-/** Reclassifies a retryable failure as an outage, which counts as no failure. */
-function asOutage(outcome: StepOutcome): StepOutcome {
-  return outcome.kind === 'errored' && outcome.error_class === 'retryable'
-    ? { ...outcome, error_class: 'outage' }
-    : outcome;
-}
-
 /** True if lines name steps of other batches only, false if a line is ours, null if they name no step. */
 export function answersForOthers(batch: { readonly nonce: string }, lines: readonly Line[]): boolean | null {
   const ids = lines.flatMap((line) => {
@@ -149,8 +135,7 @@ export function toOutcome(decoded: Exclude<DecodedLine, { kind: 'blank' }>, pric
       return { kind: 'answered', answer: { ...answer, cost_nanousd } };
     }
     case 'errored': {
-      const kind = classifyErroredLine(decoded);
-      const error_class = kind === 'account' || kind === 'overloaded' ? 'outage' : kind;
+      const error_class = classifyErroredLine(decoded);
       return { kind: 'errored', error_class, error_type: decoded.error_type, message: decoded.message };
     }
     case 'unusable':

@@ -18,7 +18,9 @@ import type { HeldLease } from '../../leases/keeper.ts';
 import type { Line } from '../../provider/line-splitter.ts';
 import type { AppliedChunk } from './applied-chunk.ts';
 import { decideChunk } from './decide-chunk.ts';
+import { failedLinesOf } from './failed-lines.ts';
 import { tryQuickCalls, type QuickStep } from './quick-calls.ts';
+import { weighOutages } from './weigh-outages.ts';
 
 const NOTHING_TRIED: ReadonlyMap<string, QuickStep> = new Map();
 const CANCELLED_ELSEWHERE =
@@ -29,7 +31,7 @@ const STALE_TRIES_MAX = 5;
 /**
  * Decodes a chunk of result lines, each in isolation, and applies them in one transaction.
  * `isWhole`: the lines are not part of a failed chunk. Quick calls of the answers are then made first and end in the same
- * transaction, and the share of failures tells an outage from single failures.
+ * transaction, and the lines are evidence for or against an outage.
  */
 export async function applyChunk(
   deps: FlowDeps,
@@ -41,8 +43,9 @@ export async function applyChunk(
   // An unreadable line may be readable in the next pass; only the last pass takes it as the answer.
   const isLastPass = batch.streams + 1 >= deps.settings.streams_max;
   const { prices } = deps.settings;
-  const { entries, bad, cut } = sortLines(batch, lines, isLastPass, prices, isWhole);
-  const runs = await readRunsToDecide(deps.db, [...entries.keys()]);
+  const { entries: sorted, bad, cut } = sortLines(batch, lines, isLastPass, prices);
+  const runs = await readRunsToDecide(deps.db, [...sorted.keys()]);
+  const { entries, evidence } = await weighOutages(deps, batch, sorted, runs, isWhole);
   const trouble = accountTroubleIn(entries, runs);
   if (trouble !== null)
     await pauseCredential(deps.db, batch.credential, deps.settings.refusal.pause_ms, trouble);
@@ -50,14 +53,14 @@ export async function applyChunk(
   if (cancelled.length > 0)
     await inTransaction(deps.db, (trx) => pauseBatches(trx, cancelled, CANCELLED_ELSEWHERE));
   const quick = isWhole ? await tryQuickCalls(deps, lease, entries.values(), runs) : NOTHING_TRIED;
-  const { applied, report } = await decideWhileFresh(deps, entries, runs, (facts) =>
+  const { applied, failed, report } = await decideWhileFresh(deps, entries, runs, (facts) =>
     inTransaction(deps.db, async (trx) => {
       await holdLease(trx, lease);
       const decided = await decideChunk(deps, trx, entries, facts, quick);
       const report = await commitDecisions(trx, decided);
       if (bad.length > 0) await commitQuarantinedLines(trx, batch, bad);
       await deps.hooks?.('ingest.before_commit');
-      return { applied: decided.length, report };
+      return { applied: decided.length, failed: failedLinesOf(decided), report };
     }),
   );
   await ringAfterCommit(deps, report, await markFinishedBatches(deps.db, report.ended_batch_ids));
@@ -67,6 +70,8 @@ export async function applyChunk(
     quarantined: bad.length,
     cut,
     alarms: trouble === null ? [] : [trouble],
+    failed,
+    evidence,
   };
 }
 

@@ -14,7 +14,9 @@ import type { FlowDeps, FlowReport } from '../../flow-parts/deps.ts';
 import { sentMsAgo } from '../../flow-parts/provider-time.ts';
 import { settleOpenSteps } from '../../flow-parts/results/settle-open-steps.ts';
 import { jitterDelay } from '../../flow-parts/alone.ts';
+import { failureReport } from './failed-lines.ts';
 import { streamPass } from './stream-pass.ts';
+import { commitEvidence } from './weigh-outages.ts';
 
 const FLOW = 'ingest-results';
 /** Time after the end of a batch from which missing results alarm an operator. Unit: milliseconds. */
@@ -40,7 +42,7 @@ export async function ingestResults(deps: FlowDeps): Promise<FlowReport> {
   const [batch] = await claimDueProviderBatches(db, ['ended'], 1, claimant);
   if (batch === undefined) return { flow: FLOW, worked: false };
   const claim = { table: 'provider_batch', id: batch.id, epoch: batch.lease_epoch } as const;
-  const report = {
+  const claimed = {
     flow: FLOW,
     worked: true,
     provider_batch_id: batch.id,
@@ -53,6 +55,8 @@ export async function ingestResults(deps: FlowDeps): Promise<FlowReport> {
     const pass = await streamPass(deps, batch, lease, isAdopted);
     const { end } = pass;
     const isStreamed = end === 'complete' || end === 'cut';
+    const report = { ...claimed, ...failureReport(pass.failed) };
+    if (isStreamed) await commitEvidence(deps, batch, pass.evidence);
     const isMissing = end === 'missing' && (await missingForTooLong(deps, batch));
     const gone = end === 'archived' || isMissing || (isStreamed && batch.streams + 1 >= settings.streams_max);
     if (pass.foreign || (gone && !pass.proven)) {

@@ -22,7 +22,7 @@ import { customIdOf, decodeLine, pricedBill, toOutcome } from '../../flow-parts/
 import { ringAfterCommit } from '../../flow-parts/ring.ts';
 import type { HeldLease } from '../../leases/keeper.ts';
 import type { Line } from '../../provider/line-splitter.ts';
-import type { AppliedChunk } from './applied-chunk.ts';
+import { joinChunks, type AppliedChunk } from './applied-chunk.ts';
 
 /** Characters kept of a line set aside: normally all, because it was paid. */
 const EXCERPT_CHARS = 4_000_000;
@@ -73,11 +73,16 @@ export async function setAside(
     await commitQuarantinedLines(trx, batch, [aside]);
     return commitDecisions(trx, [{ run, decision }]);
   });
-  if (report === 'refused') return { applied: 0, refused: 1, quarantined: 0, cut: false, alarms: [] };
+  if (report === 'refused') return { ...joinChunks([]), refused: 1 };
   if (report !== null)
     await ringAfterCommit(deps, report, await markFinishedBatches(deps.db, report.ended_batch_ids));
   const named_reason = `line ${line.number}: ${reason}`;
-  return { applied: report === null ? 0 : 1, refused: 0, quarantined: 1, cut: false, alarms: [named_reason] };
+  return {
+    ...joinChunks([]),
+    applied: report === null ? 0 : 1,
+    quarantined: 1,
+    alarms: [named_reason],
+  };
 }
 
 /** Returns the bill in the line itself. */

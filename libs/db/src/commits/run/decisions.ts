@@ -18,6 +18,7 @@ import { NONE_PASSED_ON, passConversationsOn } from './pass-conversations.ts';
 import { forceGenericPlan } from '../force-generic-plan.ts';
 import { settleReservations } from '../batch/reservations.ts';
 import { putChunk, putReadyChunks } from './run-chunks.ts';
+import { countFailedLines, noteFailures } from './failures.ts';
 import { countSummaries, writeSummaries } from './summaries.ts';
 import {
   addToTallies,
@@ -50,8 +51,8 @@ export const NOTHING_COMMITTED: CommitReport = {
  * The caller holds the lease of the provider batch (`holdLease`), which protects runs in flight (ADR 0026), and the locks
  * of the blocks.
  * Throws: `stale`, keeping nothing, when a step or run has changed since its decision.
- * Locks: provider batch → agents → blocks → steps → runs → budgets of capped batches → conversations → batch tallies.
- * Transactions that lock runs in flight first, to settle them, lock no blocks.
+ * Locks: provider batch → agents → blocks → steps → runs → budgets of capped batches → conversations → batch tallies →
+ * counts of failed lines. Transactions that lock runs in flight first, to settle them, lock no blocks.
  */
 export async function commitDecisions(
   trx: Tx,
@@ -79,6 +80,7 @@ export async function commitDecisions(
     last_seq: run.last_seq + decision.messages.length,
   }));
   await moveRuns(trx, moves);
+  await noteFailures(trx, decided);
   await settleReservations(
     trx,
     decided.flatMap(({ run, decision: { key, step } }) =>
@@ -101,7 +103,9 @@ export async function commitDecisions(
     tool_calls: decision.calls.length,
     failed_tool_calls: decision.step.state === 'answered' ? 0 : countFailed(decision.calls),
   }));
-  return settleMoves(trx, moves, counted, slot);
+  const report = await settleMoves(trx, moves, counted, slot);
+  await countFailedLines(trx, decided, slot);
+  return report;
 }
 
 /** A run's part of a commit of tool results. */

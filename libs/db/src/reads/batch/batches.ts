@@ -1,4 +1,4 @@
-import { NightshiftError, type BatchState } from '@nightshift/agent-core';
+import { NightshiftError, type BatchState, type LastError } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Database } from '../../connect.ts';
 import type { BatchTallyTable } from '../../tables.ts';
@@ -32,6 +32,12 @@ export interface BatchRow extends Usage {
   readonly cancelled: number;
   readonly expired: number;
   readonly requires_action: number;
+  /** Open runs whose present step has failed and is tried again. */
+  readonly retrying: number;
+  /** The most frequent error among at most {@link SAMPLED_RUNS} of them; null for none. */
+  readonly retry_error: LastError | null;
+  /** Whether the sample holds errors of other types. */
+  readonly retry_errors_vary: boolean | null;
   /** Caps and reservations; null for none. */
   readonly max_cost_nanousd: number | null;
   readonly max_output_tokens: number | null;
@@ -44,7 +50,14 @@ function sumOf<Name extends Exclude<keyof BatchTallyTable, 'batch_id' | 'slot' |
   return sql<number>`coalesce(sum(${sql.ref(name)}), 0)::bigint`.as(name);
 }
 
-/** Selects batches with their counts and caps. Index: primary keys. */
+/** Runs whose errors are read for the reason of a batch. */
+const SAMPLED_RUNS = 100;
+
+/** The runs of an open batch that are tried again. Index: `run_failing`, which holds few others. */
+const RETRYING = sql`
+  from run where batch_id = b.id and failing_since is not null and ended_at is null and b.completed_at is null`;
+
+/** Selects batches with their counts and caps. Index: primary keys, `run_failing`. */
 function selectBatches(db: Database) {
   return db
     .selectFrom('batch as b')
@@ -67,6 +80,18 @@ function selectBatches(db: Database) {
           .as('t'),
       (join) => join.onTrue(),
     )
+    .innerJoinLateral(
+      sql<{ retrying: number }>`(select count(*)::int as retrying ${RETRYING})`.as('w'),
+      (join) => join.onTrue(),
+    )
+    .leftJoinLateral(
+      sql<{ retry_error: LastError; retry_errors_vary: boolean }>`(
+        select (array_agg(last_error order by next_attempt_at desc))[1] as retry_error,
+               count(*) <> sum(count(*)) over () as retry_errors_vary
+          from (select last_error, next_attempt_at ${RETRYING} limit ${SAMPLED_RUNS}) s
+         group by last_error->>'type' order by count(*) desc, last_error->>'type' limit 1)`.as('e'),
+      (join) => join.onTrue(),
+    )
     .leftJoin('batch_budget as g', 'g.batch_id', 'b.id')
     .select(['b.id', 'b.state', 'b.state_reason', 'b.total', 'b.accepted', 'b.skipped', 'b.metadata'])
     .select(['b.apply', 'b.callback_url'])
@@ -74,6 +99,7 @@ function selectBatches(db: Database) {
     .select(['b.created_at', 'b.updated_at', 'b.cancel_requested_at', 'b.completed_at'])
     .select(['b.schedule_id', 'b.tick_due_at'])
     .select(['g.max_cost_nanousd', 'g.max_output_tokens', 'g.reserved_nanousd', 'g.reserved_output_tokens'])
+    .select(['w.retrying', 'e.retry_error', 'e.retry_errors_vary'])
     .selectAll('t');
 }
 

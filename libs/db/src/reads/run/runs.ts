@@ -4,6 +4,7 @@ import {
   toStorableText,
   type Json,
   type JsonObject,
+  type LastError,
   type RunState,
   type StopReason,
 } from '@nightshift/agent-core';
@@ -37,6 +38,10 @@ export interface RunRow {
   readonly ended_at: Date | null;
   readonly max_cost_nanousd: number | null;
   readonly max_output_tokens: number | null;
+  /** When its present step first failed, the last error and the time of the next attempt; of an ended run, the last ones. */
+  readonly failing_since: Date | null;
+  readonly last_error: LastError | null;
+  readonly next_attempt_at: Date | null;
   /** The run that holds the conversation it is queued for; null if the conversation is free or the run is not queued. */
   readonly waits_for_run_id: string | null;
 }
@@ -63,6 +68,7 @@ const COLUMNS = [
   ...(['r.stop_reason', 'r.error', 'r.result', 'r.deadline_at', 'r.max_steps', 'r.step_number'] as const),
   ...(['r.attempt', 'r.first_seq', 'r.last_seq', 'r.created_at', 'r.started_at', 'r.ended_at'] as const),
   ...(['r.max_cost_nanousd', 'r.max_output_tokens'] as const),
+  ...(['r.failing_since', 'r.last_error', 'r.next_attempt_at'] as const),
 ];
 const columns = sql.join(COLUMNS.map((name) => sql.ref(name)));
 const holder = sql<string | null>`case when r.state = 'queued'
