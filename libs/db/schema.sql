@@ -696,8 +696,10 @@ create table token_calibration (
   bytes_per_token double precision not null,
   samples integer not null,
   updated_at timestamp with time zone not null default app_now(),
+  bytes_per_token_min double precision,
   constraint token_calibration_pkey PRIMARY KEY (model),
   constraint token_calibration_bytes_per_token_check CHECK ((bytes_per_token > (0)::double precision)),
+  constraint token_calibration_bytes_per_token_min_check CHECK ((bytes_per_token_min > (0)::double precision)),
   constraint token_calibration_samples_check CHECK ((samples >= 1))
 );
 
@@ -773,6 +775,28 @@ create table waiting_message (
 );
 CREATE UNIQUE INDEX waiting_message_otid ON public.waiting_message USING btree (conversation_id, otid) WHERE (otid IS NOT NULL);
 
+create table work_statistic (
+  key text not null,
+  measure text not null,
+  bucket smallint not null,
+  project_id uuid not null,
+  answers bigint not null,
+  ended bigint not null,
+  cut_offs bigint not null,
+  prompt_tokens bigint not null,
+  output_tokens bigint not null,
+  cache_write_5m_tokens bigint not null,
+  cache_write_1h_tokens bigint not null,
+  cache_read_tokens bigint not null,
+  readable_tokens bigint not null,
+  used_on timestamp with time zone not null,
+  constraint work_statistic_pkey PRIMARY KEY (key, measure, bucket),
+  constraint work_statistic_bucket_check CHECK ((bucket >= 0)),
+  constraint work_statistic_measure_check CHECK ((measure = ANY (ARRAY['total'::text, 'step'::text, 'output'::text])))
+);
+CREATE INDEX work_statistic_full ON public.work_statistic USING btree (key) WHERE ((measure = 'total'::text) AND (answers >= 50000));
+CREATE INDEX work_statistic_unused ON public.work_statistic USING btree (used_on) WHERE (measure = 'total'::text);
+
 alter table agent add constraint agent_conversation_id_fkey FOREIGN KEY (conversation_id) REFERENCES conversation(id);
 alter table agent add constraint agent_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table agent_block add constraint agent_block_agent_id_fkey FOREIGN KEY (agent_id) REFERENCES agent(id) ON DELETE CASCADE;
@@ -827,3 +851,4 @@ alter table token_calibration add constraint token_calibration_project_id_fkey F
 alter table tool add constraint tool_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table waiting_message add constraint waiting_message_conversation_id_fkey FOREIGN KEY (conversation_id) REFERENCES conversation(id) ON DELETE CASCADE;
 alter table waiting_message add constraint waiting_message_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table work_statistic add constraint work_statistic_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);

@@ -334,4 +334,16 @@ export {
   type Cap,
 } from './money/budget.ts';
 export { toUsd } from './money/to-usd.ts';
+export {
+  continuationProbability,
+  definitionKey,
+  outputPercentile,
+  sumWorkSamples,
+  toWorkStatistics,
+  workClassKey,
+  type WorkCounts,
+  type WorkSample,
+  type WorkStatistics,
+  type WorkSum,
+} from './money/work-statistics.ts';
 export { estimateBatch, type BatchEstimate, type Range, type RunGroup } from './money/estimate.ts';

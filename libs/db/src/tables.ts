@@ -584,7 +584,25 @@ export interface TokenCalibrationTable {
   project_id: string;
   bytes_per_token: number;
   samples: number;
+  bytes_per_token_min: number | null;
   updated_at: Stamped;
+}
+
+export interface WorkStatisticTable {
+  key: string;
+  measure: 'total' | 'step' | 'output';
+  bucket: number;
+  project_id: string;
+  answers: number;
+  ended: number;
+  cut_offs: number;
+  prompt_tokens: number;
+  output_tokens: number;
+  cache_write_5m_tokens: number;
+  cache_write_1h_tokens: number;
+  cache_read_tokens: number;
+  readable_tokens: number;
+  used_on: Timestamp;
 }
 
 /** All tables, by name. */
@@ -624,4 +642,5 @@ export interface DB {
   audit_report: AuditReportTable;
   idempotency_key: IdempotencyKeyTable;
   token_calibration: TokenCalibrationTable;
+  work_statistic: WorkStatisticTable;
 }

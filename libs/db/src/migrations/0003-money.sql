@@ -1,1 +1,31 @@
 -- The cost of a night: prompts that only grow, statistics of steps, pilots, waits with a reason.
+
+
+-- ---------- Statistics of work ----------
+
+-- Sums over answers, by definition and by work class (work-statistics.ts). They are added after the commit of the answers, so a
+-- crash may lose some: estimates and limits of answers read them, and nothing that must be exact.
+create table work_statistic (
+  key text not null,
+  -- `total`: bucket 0. `step`: by step number, from 0. `output`: by quarter octave of output tokens.
+  measure text not null check (measure in ('total','step','output')),
+  bucket smallint not null check (bucket >= 0),
+  project_id uuid not null references project,
+  answers bigint not null,
+  ended bigint not null,
+  cut_offs bigint not null,
+  prompt_tokens bigint not null,
+  output_tokens bigint not null,
+  cache_write_5m_tokens bigint not null,
+  cache_write_1h_tokens bigint not null,
+  cache_read_tokens bigint not null,
+  readable_tokens bigint not null,
+  -- To the day, so that most updates change no index.
+  used_on timestamptz not null,
+  primary key (key, measure, bucket)
+);
+create index work_statistic_unused on work_statistic (used_on) where measure = 'total';
+create index work_statistic_full on work_statistic (key) where measure = 'total' and answers >= 50000;
+
+-- Smallest value seen, which reservations rely on. Null: learnt before it was kept.
+alter table token_calibration add column bytes_per_token_min double precision check (bytes_per_token_min > 0);
