@@ -139,6 +139,12 @@ create table batch_budget (
   reserved_nanousd bigint not null default 0,
   reserved_output_tokens bigint not null default 0,
   room text not null default 'open'::text,
+  overshoots integer not null default 0,
+  overshot_nanousd bigint not null default 0,
+  overshot_output_tokens bigint not null default 0,
+  cut_offs integer not null default 0,
+  needs_nanousd bigint,
+  needs_output_tokens bigint,
   constraint batch_budget_pkey PRIMARY KEY (batch_id),
   constraint batch_budget_max_cost_nanousd_check CHECK ((max_cost_nanousd > 0)),
   constraint batch_budget_max_output_tokens_check CHECK ((max_output_tokens > 0)),
@@ -148,6 +154,7 @@ create table batch_budget (
   constraint batch_budget_spent_nanousd_check CHECK ((spent_nanousd >= 0)),
   constraint batch_budget_spent_output_tokens_check CHECK ((spent_output_tokens >= 0))
 );
+CREATE INDEX batch_budget_counted ON public.batch_budget USING btree (batch_id) WHERE ((overshoots > 0) OR (cut_offs > 0));
 CREATE INDEX batch_budget_freed ON public.batch_budget USING btree (batch_id) WHERE (room = 'freed'::text);
 
 create table batch_tally (
@@ -652,7 +659,9 @@ create table step (
   passages integer,
   passage_tags text[],
   block_labels text[],
+  answer_limit integer,
   constraint step_pkey PRIMARY KEY (run_id, number, attempt),
+  constraint step_answer_limit_check CHECK ((answer_limit >= 1)),
   constraint step_answered CHECK (((state <> ALL (ARRAY['answered'::text, 'done'::text])) OR (stop_reason IS NOT NULL))),
   constraint step_applied CHECK (((state = ANY (ARRAY['answered'::text, 'done'::text])) = (applied_at IS NOT NULL))),
   constraint step_cache_read_tokens_check CHECK ((cache_read_tokens >= 0)),

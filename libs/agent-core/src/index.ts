@@ -314,17 +314,20 @@ export {
 } from './context/summary.ts';
 export {
   countMedia,
+  inputTokensToReserve,
   nanoUsdOf,
   NO_MEDIA,
   reserveNanoUsd,
   UNKNOWN_MEDIA,
   windowMax,
   worstInputTokens,
+  type DenseRequest,
   type MeasuredRequest,
   type MediaCount,
 } from './money/reserve.ts';
 export {
   admitRuns,
+  noRoomReason,
   NO_AMOUNT,
   reserveAmount,
   type Account,
@@ -333,6 +336,7 @@ export {
   type AskingRun,
   type Cap,
 } from './money/budget.ts';
+export { answerLimit } from './money/answer-limit.ts';
 export { toUsd } from './money/to-usd.ts';
 export {
   continuationProbability,

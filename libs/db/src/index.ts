@@ -338,6 +338,7 @@ export {
 } from './reads/run/sealed-requests.ts';
 export { readStalePrefixes } from './reads/run/stale-prefixes.ts';
 export { readTokenCalibrations } from './reads/provider-batch/token-calibrations.ts';
+export { readLimitedSteps } from './reads/run/limited-steps.ts';
 export { commitWorkSamples, forgetWorkStatistics } from './commits/run/work-statistics.ts';
 export { readWorkStatistics } from './reads/run/work-statistics.ts';
 export type { TokenSample } from './commits/provider-batch/token-calibrations.ts';

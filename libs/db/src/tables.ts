@@ -236,6 +236,12 @@ export interface BatchBudgetTable {
   reserved_nanousd: Generated<number>;
   reserved_output_tokens: Generated<number>;
   room: Generated<'open' | 'short' | 'freed'>;
+  overshoots: Generated<number>;
+  overshot_nanousd: Generated<number>;
+  overshot_output_tokens: Generated<number>;
+  cut_offs: Generated<number>;
+  needs_nanousd: number | null;
+  needs_output_tokens: number | null;
 }
 
 export interface PassageTable {
@@ -407,6 +413,7 @@ export interface StepTable {
   ended_at: Timestamp | null;
   reserved_nanousd: number | null;
   reserved_output_tokens: number | null;
+  answer_limit: number | null;
   passages: number | null;
   passage_tags: string[] | null;
 }

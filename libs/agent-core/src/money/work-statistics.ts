@@ -174,8 +174,8 @@ function placeOfStep(stepNumber: number): number {
 
 /** Joins the rows of a key. */
 export function toWorkStatistics(sums: readonly WorkSum[]): WorkStatistics {
-  const steps: WorkCounts[] = [];
-  const outputs: number[] = [];
+  const steps: (WorkCounts | undefined)[] = [];
+  const outputs: (number | undefined)[] = [];
   let total = NO_COUNTS;
   for (const sum of sums) {
     if (sum.measure === 'total') total = sum;

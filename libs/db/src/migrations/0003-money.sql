@@ -29,3 +29,21 @@ create index work_statistic_full on work_statistic (key) where measure = 'total'
 
 -- Smallest value seen, which reservations rely on. Null: learnt before it was kept.
 alter table token_calibration add column bytes_per_token_min double precision check (bytes_per_token_min > 0);
+
+
+-- ---------- Caps ----------
+
+-- Limit of the answer under a cap, below `max_tokens`: by what such steps wrote. Null: `max_tokens` is the limit.
+alter table step add column answer_limit integer check (answer_limit >= 1);
+
+alter table batch_budget
+  -- Answers above their reservation, and their cost and tokens above it.
+  add column overshoots integer not null default 0,
+  add column overshot_nanousd bigint not null default 0,
+  add column overshot_output_tokens bigint not null default 0,
+  -- Answers cut off at `answer_limit`, which were asked for again.
+  add column cut_offs integer not null default 0,
+  -- Use of the step for which the batch paused at its cap.
+  add column needs_nanousd bigint,
+  add column needs_output_tokens bigint;
+create index batch_budget_counted on batch_budget (batch_id) where overshoots > 0 or cut_offs > 0;

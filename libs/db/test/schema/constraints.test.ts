@@ -383,6 +383,7 @@ const REFUSED: Readonly<Record<string, readonly Row[]>> = {
   'schedule.schedule_state_check': [
     { state: 'off', state_reason: 'off', tick_due_at: null, next_due_at: null },
   ],
+  'step.step_answer_limit_check': [{ answer_limit: 0 }],
   'step.step_answered': [
     { state: 'answered', applied_at: NOW },
     { state: 'done', applied_at: NOW, ended_at: NOW },

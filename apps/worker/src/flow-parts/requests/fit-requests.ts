@@ -190,7 +190,8 @@ function judge(
   return fitRequest(facts, limitsOf(definition), calibration);
 }
 
-function thinkingTokensOf({ model_settings: { extra } }: Definition): number {
+/** Returns the fixed budget of thinking; 0 without one. */
+export function thinkingTokensOf({ model_settings: { extra } }: Definition): number {
   const budget = (extra['thinking'] as { readonly budget_tokens?: unknown } | undefined)?.budget_tokens;
   return typeof budget === 'number' ? budget : 0;
 }

@@ -2,8 +2,6 @@ import { sumWorkSamples, type WorkSample } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Database } from '../../connect.ts';
 
-/** Answers of a key from which its counts are halved; the index `work_statistic_full` names it too. */
-const ANSWERS_MAX = 50_000;
 /** Keys halved or deleted by one call. */
 const KEYS_PER_CALL = 100;
 const UNUSED_DAYS = 90;
@@ -41,19 +39,19 @@ export async function commitWorkSamples(db: Database, samples: readonly WorkSamp
 }
 
 /**
- * Halves the counts of keys with many answers, so that changed work shows, and deletes keys without new answers for 90 days.
+ * Halves the counts of keys with 50,000 answers, so that changed work shows, and deletes keys without new answers for 90 days.
  * Locks: the rows of these keys, skipping locked keys. Index: `work_statistic_full`, `work_statistic_unused`, primary key.
  */
 export async function forgetWorkStatistics(db: Database): Promise<void> {
   await sql`
     with many as (
-      select key from work_statistic where measure = 'total' and answers >= ${sql.lit(ANSWERS_MAX)}
+      select key from work_statistic where measure = 'total' and answers >= 50000
        order by key limit ${KEYS_PER_CALL} for update skip locked),
     halved as (
       update work_statistic w set ${HALVED} from many where w.key = many.key returning 1),
     old as (
       select key from work_statistic
-       where measure = 'total' and answers < ${sql.lit(ANSWERS_MAX)}
+       where measure = 'total' and answers < 50000
          and used_on < app_now() - ${UNUSED_DAYS} * interval '1 day'
        order by used_on limit ${KEYS_PER_CALL} for update skip locked)
     delete from work_statistic w using old where w.key = old.key

@@ -52,7 +52,7 @@ export async function readSealedRequests(
   to: number,
 ): Promise<readonly SealedRequest[]> {
   const { rows } = await sql<SealedRequest>`
-    select s.ordinal, s.run_id, s.number, s.attempt, coalesce(s.max_tokens_fitted, s.max_tokens) as max_tokens,
+    select s.ordinal, s.run_id, s.number, s.attempt, least(coalesce(s.max_tokens_fitted, s.max_tokens), case when not s.is_summary then s.answer_limit end) as max_tokens,
            r.token_boost, s.reserved_output_tokens, r.batch_id, r.definition_id, r.trail::text as trail_json, s.context_to_seq - s.context_from_seq + 1 as messages_max, s.is_summary, o.summary, o.hidden,
            nullif(s.block_ids, '{}') as block_ids, nullif(s.block_revisions, '{}') as block_revisions, s.block_labels,
            case when s.passages is not null then json_build_object(
