@@ -61,6 +61,7 @@ export type { EndedCall, StepMemory } from './model/tool-call.ts';
 export {
   MAX_OUTPUT_TOKENS_DEFAULT,
   parseModelHandle,
+  thinkingBudget,
   type Definition,
   type ModelSettings,
   type ResultFormat,
@@ -339,15 +340,24 @@ export {
 export { answerLimit } from './money/answer-limit.ts';
 export { toUsd } from './money/to-usd.ts';
 export {
+  applicableWork,
   continuationProbability,
   definitionKey,
   outputPercentile,
   sumWorkSamples,
   toWorkStatistics,
   workClassKey,
+  type ApplicableWork,
   type WorkCounts,
   type WorkSample,
   type WorkStatistics,
   type WorkSum,
 } from './money/work-statistics.ts';
-export { estimateBatch, type BatchEstimate, type Range, type RunGroup } from './money/estimate.ts';
+export {
+  estimateBatch,
+  workKindOf,
+  type BatchEstimate,
+  type Range,
+  type RunGroup,
+  type WorkKind,
+} from './money/estimate.ts';

@@ -171,10 +171,8 @@ export { listHeldChanges, type HeldChangeFilter, type HeldChangeRow } from './re
 export {
   readConversationSizes,
   readLastRuns,
-  readRunHistory,
   type ConversationSize,
   type LastRun,
-  type RunHistory,
 } from './reads/run/run-facts.ts';
 export {
   readAgentDefinitions,
@@ -338,6 +336,8 @@ export {
 } from './reads/run/sealed-requests.ts';
 export { readStalePrefixes } from './reads/run/stale-prefixes.ts';
 export { readTokenCalibrations } from './reads/provider-batch/token-calibrations.ts';
+export { readStoredRuns, type StoredRun, type StoredSample } from './reads/batch/stored-runs.ts';
+export { commitExpectedCost } from './commits/batch/expected-cost.ts';
 export { readLimitedSteps } from './reads/run/limited-steps.ts';
 export { commitWorkSamples, forgetWorkStatistics } from './commits/run/work-statistics.ts';
 export { readWorkStatistics } from './reads/run/work-statistics.ts';

@@ -207,6 +207,8 @@ export interface BatchTable extends LeaseColumns {
   hold_if: JsonColumn<HoldRule> | null;
   schedule_id: string | null;
   tick_due_at: Timestamp | null;
+  expected_nanousd: number | null;
+  estimate_error: number | null;
 }
 
 export interface HeldChangeTable {

@@ -1,9 +1,13 @@
-import { definitionKey, type WorkSample, type WorkStatistics } from '@nightshift/agent-core';
+import {
+  applicableWork,
+  definitionKey,
+  type ApplicableWork,
+  type WorkSample,
+  type WorkStatistics,
+} from '@nightshift/agent-core';
 import { commitWorkSamples, readWorkStatistics, type Database } from '@nightshift/db';
 import type { CachedDefinition } from './requests/definition-cache.ts';
 
-/** Answers from which the statistics of a definition are preferred to those of its work class. */
-const ANSWERS_MIN = 10;
 /** Samples kept before a flush within a pass. */
 const SAMPLES_MAX = 5_000;
 
@@ -17,13 +21,6 @@ export interface WorkBook {
   flush(db: Database): Promise<void>;
   /** Returns the statistics of these keys, read or cached; null without answers. */
   read(db: Database, keys: readonly string[]): Promise<ReadonlyMap<string, WorkStatistics | null>>;
-}
-
-/** Statistics that apply to a definition; null without answers. */
-export interface WorkOfDefinition {
-  /** Of the definition, or of its work class until the definition has {@link ANSWERS_MIN} answers. */
-  readonly statistics: WorkStatistics | null;
-  readonly of: 'definition' | 'class' | null;
 }
 
 interface Entry {
@@ -82,17 +79,14 @@ export async function workStatisticsOf(
   { work }: { readonly work: WorkBook },
   db: Database,
   definitions: Iterable<CachedDefinition>,
-): Promise<ReadonlyMap<string, WorkOfDefinition>> {
+): Promise<ReadonlyMap<string, ApplicableWork>> {
   const all = [...definitions];
   const keys = all.flatMap(({ definition, work_class }) => [definitionKey(definition.id), work_class]);
   const found = await work.read(db, keys);
   return new Map(
-    all.map(({ definition, work_class }): [string, WorkOfDefinition] => {
+    all.map(({ definition, work_class }): [string, ApplicableWork] => {
       const own = found.get(definitionKey(definition.id)) ?? null;
-      const shared = found.get(work_class) ?? null;
-      const isOwn = own !== null && (own.answers >= ANSWERS_MIN || shared === null);
-      if (isOwn) return [definition.id, { statistics: own, of: 'definition' }];
-      return [definition.id, { statistics: shared, of: shared === null ? null : 'class' }];
+      return [definition.id, applicableWork(own, found.get(work_class) ?? null)];
     }),
   );
 }

@@ -94,6 +94,22 @@ export function workClassKey(
   return `class:${hash32(text, 0x811c9dc5)}${hash32(text, 0x1000193)}`;
 }
 
+/** Answers from which the statistics of a definition are preferred to those of its work class. */
+const OWN_ANSWERS_MIN = 10;
+
+/** Statistics that apply to a definition; null without answers. */
+export interface ApplicableWork {
+  readonly statistics: WorkStatistics | null;
+  readonly of: 'definition' | 'class' | null;
+}
+
+/** Returns the statistics that apply to a definition: its own, or those of its work class while it has few answers. */
+export function applicableWork(own: WorkStatistics | null, shared: WorkStatistics | null): ApplicableWork {
+  const isOwn = own !== null && (own.answers >= OWN_ANSWERS_MIN || shared === null);
+  if (isOwn) return { statistics: own, of: 'definition' };
+  return { statistics: shared, of: shared === null ? null : 'class' };
+}
+
 /** FNV-1a. A collision joins two kinds of work, which spoils estimates only. */
 function hash32(text: string, seed: number): string {
   let hash = seed;
@@ -168,7 +184,7 @@ function compare(one: string, other: string): number {
 }
 
 /** Returns the bucket of a step number, from 0. */
-function placeOfStep(stepNumber: number): number {
+export function placeOfStep(stepNumber: number): number {
   return Math.min(stepNumber, STEPS_ALONE + 1) - 1;
 }
 

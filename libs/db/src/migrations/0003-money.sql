@@ -47,3 +47,13 @@ alter table batch_budget
   add column needs_nanousd bigint,
   add column needs_output_tokens bigint;
 create index batch_budget_counted on batch_budget (batch_id) where overshoots > 0 or cut_offs > 0;
+
+
+-- ---------- Estimates ----------
+
+alter table batch
+  -- Expected cost when its runs were stored; null: not estimated, or a model without a price.
+  add column expected_nanousd bigint check (expected_nanousd >= 0),
+  -- Share of the bill by which the expected cost was above it, set by the end of a completed batch.
+  add column estimate_error double precision;
+create index batch_estimated on batch (completed_at) where estimate_error is not null;

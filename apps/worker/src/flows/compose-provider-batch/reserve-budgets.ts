@@ -12,12 +12,14 @@ import {
   parseModelHandle,
   reserveAmount,
   reserveNanoUsd,
+  thinkingBudget,
   tokensToReserve,
   UNKNOWN_MEDIA,
   utf8Length,
   type Account,
   type AskingRun,
   type Amount,
+  type ApplicableWork,
   type ContentBlock,
   type DenseRequest,
   type MediaCount,
@@ -39,14 +41,13 @@ import type { FlowDeps } from '../../flow-parts/deps.ts';
 import type { CachedDefinition } from '../../flow-parts/requests/definition-cache.ts';
 import {
   outputTokensMax,
-  thinkingTokensOf,
   type Calibrations,
   type SizedRequest,
 } from '../../flow-parts/requests/fit-requests.ts';
 import { openEncoder, type RequestText } from '../../flow-parts/requests/open-encoder.ts';
 import { openPageSizes } from '../../flow-parts/requests/page-sizes.ts';
 import { readRequests } from '../../flow-parts/requests/read-requests.ts';
-import { workStatisticsOf, type WorkOfDefinition } from '../../flow-parts/work-statistics.ts';
+import { workStatisticsOf } from '../../flow-parts/work-statistics.ts';
 
 /** Requests that are encoded at a time to measure them; fewer if they are long. */
 const PAGE_MAX = 100;
@@ -208,12 +209,15 @@ function limitOf(
   { max_tokens }: AskingRow,
   request: SealedRequest | undefined,
   definitions: ReadonlyMap<string, CachedDefinition>,
-  work: ReadonlyMap<string, WorkOfDefinition>,
+  work: ReadonlyMap<string, ApplicableWork>,
 ): number {
   const cached = request === undefined ? undefined : definitions.get(request.definition_id);
   if (cached === undefined) return max_tokens;
   const { statistics } = work.get(cached.definition.id) ?? { statistics: null };
-  return answerLimit(statistics, { max_tokens, thinking_tokens: thinkingTokensOf(cached.definition) });
+  return answerLimit(statistics, {
+    max_tokens,
+    thinking_tokens: thinkingBudget(cached.definition.model_settings),
+  });
 }
 
 /** Reads the sealed requests with these ordinals, one range at a time. */
