@@ -14,6 +14,7 @@ import {
 } from '../apps/worker/src/flow-parts/calls/quick-tools.ts';
 import { createSlots } from '../apps/worker/src/flow-parts/slots.ts';
 import { createStrangers } from '../apps/worker/src/flow-parts/strangers.ts';
+import { createWorkBook } from '../apps/worker/src/flow-parts/work-statistics.ts';
 import { createLeaseKeeper } from '../apps/worker/src/leases/keeper.ts';
 import type { ProviderPort } from '../apps/worker/src/provider/port.ts';
 import { createPumps, type Pumps } from '../apps/worker/src/queues/pumps.ts';
@@ -139,6 +140,7 @@ export function startSimulatedWorker(
       claimant,
       definitions: createDefinitionCache(),
       strangers: createStrangers(),
+      work: createWorkBook({ now: world.now }),
       quickTools: createQuickTools(QUICK_TOOLS),
       chunkSlots: createSlots(parts.settings.chunks_in_flight),
       settings: parts.settings,

@@ -101,10 +101,13 @@ create table batch (
   hold_if json,
   schedule_id uuid,
   tick_due_at timestamp with time zone,
+  expected_nanousd bigint,
+  estimate_error double precision,
   constraint batch_pkey PRIMARY KEY (id),
   constraint batch_apply CHECK ((apply = ANY (ARRAY['auto'::text, 'review'::text]))),
   constraint batch_cancelling CHECK (((state <> ALL (ARRAY['cancelling'::text, 'cancelled'::text])) OR (cancel_requested_at IS NOT NULL))),
   constraint batch_ended CHECK (((state = ANY (ARRAY['completed'::text, 'cancelled'::text, 'failed'::text])) = (completed_at IS NOT NULL))),
+  constraint batch_expected_nanousd_check CHECK ((expected_nanousd >= 0)),
   constraint batch_paused CHECK (((state <> 'paused'::text) OR (state_reason IS NOT NULL))),
   constraint batch_state_check CHECK ((state = ANY (ARRAY['receiving'::text, 'running'::text, 'paused'::text, 'cancelling'::text, 'completed'::text, 'cancelled'::text, 'failed'::text]))),
   constraint batch_tick CHECK (((schedule_id IS NULL) = (tick_due_at IS NULL))),
@@ -114,6 +117,7 @@ create table batch (
 CREATE INDEX batch_by_age ON public.batch USING btree (project_id, created_at, id);
 CREATE INDEX batch_by_schedule ON public.batch USING btree (schedule_id, created_at, id) WHERE (schedule_id IS NOT NULL);
 CREATE INDEX batch_due ON public.batch USING btree (next_due_at) WHERE (next_due_at IS NOT NULL);
+CREATE INDEX batch_estimated ON public.batch USING btree (completed_at) WHERE (estimate_error IS NOT NULL);
 CREATE INDEX batch_not_due ON public.batch USING btree (id) WHERE ((next_due_at IS NULL) AND (state = ANY (ARRAY['running'::text, 'paused'::text, 'cancelling'::text])));
 CREATE INDEX batch_open ON public.batch USING btree (state) WHERE (completed_at IS NULL);
 CREATE INDEX batch_open_by_schedule ON public.batch USING btree (schedule_id) WHERE ((schedule_id IS NOT NULL) AND (completed_at IS NULL));
@@ -139,6 +143,12 @@ create table batch_budget (
   reserved_nanousd bigint not null default 0,
   reserved_output_tokens bigint not null default 0,
   room text not null default 'open'::text,
+  overshoots integer not null default 0,
+  overshot_nanousd bigint not null default 0,
+  overshot_output_tokens bigint not null default 0,
+  cut_offs integer not null default 0,
+  needs_nanousd bigint,
+  needs_output_tokens bigint,
   constraint batch_budget_pkey PRIMARY KEY (batch_id),
   constraint batch_budget_max_cost_nanousd_check CHECK ((max_cost_nanousd > 0)),
   constraint batch_budget_max_output_tokens_check CHECK ((max_output_tokens > 0)),
@@ -148,6 +158,7 @@ create table batch_budget (
   constraint batch_budget_spent_nanousd_check CHECK ((spent_nanousd >= 0)),
   constraint batch_budget_spent_output_tokens_check CHECK ((spent_output_tokens >= 0))
 );
+CREATE INDEX batch_budget_counted ON public.batch_budget USING btree (batch_id) WHERE ((overshoots > 0) OR (cut_offs > 0));
 CREATE INDEX batch_budget_freed ON public.batch_budget USING btree (batch_id) WHERE (room = 'freed'::text);
 
 create table batch_tally (
@@ -698,7 +709,9 @@ create table step (
   block_labels text[],
   prompt_number integer,
   prompt_attempt smallint,
+  answer_limit integer,
   constraint step_pkey PRIMARY KEY (run_id, number, attempt),
+  constraint step_answer_limit_check CHECK ((answer_limit >= 1)),
   constraint step_answered CHECK (((state <> ALL (ARRAY['answered'::text, 'done'::text])) OR (stop_reason IS NOT NULL))),
   constraint step_applied CHECK (((state = ANY (ARRAY['answered'::text, 'done'::text])) = (applied_at IS NOT NULL))),
   constraint step_cache_read_tokens_check CHECK ((cache_read_tokens >= 0)),
@@ -743,8 +756,10 @@ create table token_calibration (
   bytes_per_token double precision not null,
   samples integer not null,
   updated_at timestamp with time zone not null default app_now(),
+  bytes_per_token_min double precision,
   constraint token_calibration_pkey PRIMARY KEY (model),
   constraint token_calibration_bytes_per_token_check CHECK ((bytes_per_token > (0)::double precision)),
+  constraint token_calibration_bytes_per_token_min_check CHECK ((bytes_per_token_min > (0)::double precision)),
   constraint token_calibration_samples_check CHECK ((samples >= 1))
 );
 
@@ -830,6 +845,28 @@ create table waiting_message (
 );
 CREATE UNIQUE INDEX waiting_message_otid ON public.waiting_message USING btree (conversation_id, otid) WHERE (otid IS NOT NULL);
 
+create table work_statistic (
+  key text not null,
+  measure text not null,
+  bucket smallint not null,
+  project_id uuid not null,
+  answers bigint not null,
+  ended bigint not null,
+  cut_offs bigint not null,
+  prompt_tokens bigint not null,
+  output_tokens bigint not null,
+  cache_write_5m_tokens bigint not null,
+  cache_write_1h_tokens bigint not null,
+  cache_read_tokens bigint not null,
+  readable_tokens bigint not null,
+  used_on timestamp with time zone not null,
+  constraint work_statistic_pkey PRIMARY KEY (key, measure, bucket),
+  constraint work_statistic_bucket_check CHECK ((bucket >= 0)),
+  constraint work_statistic_measure_check CHECK ((measure = ANY (ARRAY['total'::text, 'step'::text, 'output'::text])))
+);
+CREATE INDEX work_statistic_full ON public.work_statistic USING btree (key) WHERE ((measure = 'total'::text) AND (answers >= 50000));
+CREATE INDEX work_statistic_unused ON public.work_statistic USING btree (used_on) WHERE (measure = 'total'::text);
+
 alter table agent add constraint agent_conversation_id_fkey FOREIGN KEY (conversation_id) REFERENCES conversation(id);
 alter table agent add constraint agent_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table agent_block add constraint agent_block_agent_id_fkey FOREIGN KEY (agent_id) REFERENCES agent(id) ON DELETE CASCADE;
@@ -889,3 +926,4 @@ alter table turnaround add constraint turnaround_credential_fkey FOREIGN KEY (cr
 alter table turnaround add constraint turnaround_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table waiting_message add constraint waiting_message_conversation_id_fkey FOREIGN KEY (conversation_id) REFERENCES conversation(id) ON DELETE CASCADE;
 alter table waiting_message add constraint waiting_message_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table work_statistic add constraint work_statistic_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);

@@ -18,6 +18,7 @@ import type { Hooks, ToolPort } from './flow-parts/deps.ts';
 import { createQuickTools } from './flow-parts/calls/quick-tools.ts';
 import { createSlots } from './flow-parts/slots.ts';
 import { createStrangers } from './flow-parts/strangers.ts';
+import { createWorkBook } from './flow-parts/work-statistics.ts';
 import { createLeaseKeeper } from './leases/keeper.ts';
 import type { ProviderPort } from './provider/port.ts';
 import { createWorkerBell } from './queues/worker-bell.ts';
@@ -103,6 +104,7 @@ export async function startWorker(config: WorkerConfig, parts: WorkerParts): Pro
       claimant,
       definitions: createDefinitionCache(),
       strangers: createStrangers(),
+      work: createWorkBook(),
       quickTools: createQuickTools(config.quick_tools),
       chunkSlots: createSlots(config.settings.chunks_in_flight),
       settings: config.settings,

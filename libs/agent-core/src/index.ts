@@ -61,6 +61,7 @@ export type { EndedCall, StepMemory } from './model/tool-call.ts';
 export {
   MAX_OUTPUT_TOKENS_DEFAULT,
   parseModelHandle,
+  thinkingBudget,
   type Definition,
   type ModelSettings,
   type ResultFormat,
@@ -335,17 +336,20 @@ export {
 } from './context/summary.ts';
 export {
   countMedia,
+  inputTokensToReserve,
   nanoUsdOf,
   NO_MEDIA,
   reserveNanoUsd,
   UNKNOWN_MEDIA,
   windowMax,
   worstInputTokens,
+  type DenseRequest,
   type MeasuredRequest,
   type MediaCount,
 } from './money/reserve.ts';
 export {
   admitRuns,
+  noRoomReason,
   NO_AMOUNT,
   reserveAmount,
   type Account,
@@ -354,5 +358,27 @@ export {
   type AskingRun,
   type Cap,
 } from './money/budget.ts';
+export { answerLimit } from './money/answer-limit.ts';
 export { toUsd } from './money/to-usd.ts';
-export { estimateBatch, type BatchEstimate, type Range, type RunGroup } from './money/estimate.ts';
+export {
+  applicableWork,
+  continuationProbability,
+  definitionKey,
+  outputPercentile,
+  sumWorkSamples,
+  toWorkStatistics,
+  workClassKey,
+  type ApplicableWork,
+  type WorkCounts,
+  type WorkSample,
+  type WorkStatistics,
+  type WorkSum,
+} from './money/work-statistics.ts';
+export {
+  estimateBatch,
+  workKindOf,
+  type BatchEstimate,
+  type Range,
+  type RunGroup,
+  type WorkKind,
+} from './money/estimate.ts';

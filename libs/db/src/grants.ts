@@ -49,6 +49,7 @@ const TABLES: Readonly<Record<keyof DB, true>> = {
   turnaround: true,
   model_outage: true,
   failed_lines: true,
+  work_statistic: true,
 };
 
 /**

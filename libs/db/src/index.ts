@@ -171,10 +171,8 @@ export { listHeldChanges, type HeldChangeFilter, type HeldChangeRow } from './re
 export {
   readConversationSizes,
   readLastRuns,
-  readRunHistory,
   type ConversationSize,
   type LastRun,
-  type RunHistory,
 } from './reads/run/run-facts.ts';
 export {
   readAgentDefinitions,
@@ -347,6 +345,11 @@ export { commitNotices, commitUntold, type Notice } from './commits/memory/notic
 export { readCacheHits, type CacheHits } from './reads/provider-batch/cache-hits.ts';
 export { readTokenCalibrations } from './reads/provider-batch/token-calibrations.ts';
 export { readTurnarounds } from './reads/provider-batch/turnarounds.ts';
+export { readStoredRuns, type StoredRun, type StoredSample } from './reads/batch/stored-runs.ts';
+export { commitExpectedCost } from './commits/batch/expected-cost.ts';
+export { readLimitedSteps } from './reads/run/limited-steps.ts';
+export { commitWorkSamples, forgetWorkStatistics } from './commits/run/work-statistics.ts';
+export { readWorkStatistics } from './reads/run/work-statistics.ts';
 export type { TokenSample } from './commits/provider-batch/token-calibrations.ts';
 export { commitStepsFitted, type FittedStep } from './commits/run/fit-steps.ts';
 export { readDefinitions } from './reads/run/definitions.ts';

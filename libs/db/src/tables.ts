@@ -210,6 +210,8 @@ export interface BatchTable extends LeaseColumns {
   hold_if: JsonColumn<HoldRule> | null;
   schedule_id: string | null;
   tick_due_at: Timestamp | null;
+  expected_nanousd: number | null;
+  estimate_error: number | null;
 }
 
 export interface HeldChangeTable {
@@ -239,6 +241,12 @@ export interface BatchBudgetTable {
   reserved_nanousd: Generated<number>;
   reserved_output_tokens: Generated<number>;
   room: Generated<'open' | 'short' | 'freed'>;
+  overshoots: Generated<number>;
+  overshot_nanousd: Generated<number>;
+  overshot_output_tokens: Generated<number>;
+  cut_offs: Generated<number>;
+  needs_nanousd: number | null;
+  needs_output_tokens: number | null;
 }
 
 export interface PassageTable {
@@ -435,6 +443,7 @@ export interface StepTable {
   ended_at: Timestamp | null;
   reserved_nanousd: number | null;
   reserved_output_tokens: number | null;
+  answer_limit: number | null;
   passages: number | null;
   passage_tags: string[] | null;
   prompt_number: number | null;
@@ -624,6 +633,7 @@ export interface TokenCalibrationTable {
   project_id: string;
   bytes_per_token: number;
   samples: number;
+  bytes_per_token_min: number | null;
   updated_at: Stamped;
 }
 
@@ -633,6 +643,23 @@ export interface TurnaroundTable {
   project_id: string;
   durations_ms: number[];
   updated_at: Stamped;
+}
+
+export interface WorkStatisticTable {
+  key: string;
+  measure: 'total' | 'step' | 'output';
+  bucket: number;
+  project_id: string;
+  answers: number;
+  ended: number;
+  cut_offs: number;
+  prompt_tokens: number;
+  output_tokens: number;
+  cache_write_5m_tokens: number;
+  cache_write_1h_tokens: number;
+  cache_read_tokens: number;
+  readable_tokens: number;
+  used_on: Timestamp;
 }
 
 /** All tables, by name. */
@@ -676,4 +703,5 @@ export interface DB {
   turnaround: TurnaroundTable;
   model_outage: ModelOutageTable;
   failed_lines: FailedLinesTable;
+  work_statistic: WorkStatisticTable;
 }

@@ -211,6 +211,14 @@ const batchLimits = z
       .nullable()
       .describe('Reserved for requests without an answer; null for a batch without caps.'),
     reserved_output_tokens: z.int().nullable(),
+    overshoots: z
+      .int()
+      .nullable()
+      .describe('Answers that cost more than was reserved for them, booked in full.'),
+    cut_offs: z
+      .int()
+      .nullable()
+      .describe('Answers cut off at a limit below `max_output_tokens`, which were asked for again in full.'),
   })
   .meta({ id: 'BatchLimits' });
 
@@ -237,6 +245,18 @@ export const batchResponse = z
     counts: batchCounts.describe('Runs by outcome. Beyond Letta.'),
     usage: usage.describe('Beyond Letta.'),
     limits: batchLimits.describe('Beyond Letta.'),
+    expected_cost_usd: usd
+      .nullable()
+      .describe(
+        'Estimated when the runs were stored; null before, and if a model has no price. Beyond Letta.',
+      ),
+    estimate_error: z
+      .number()
+      .nullable()
+      .describe(
+        'After the end of a completed batch: the share of its cost by which the estimate was above it; negative below it. ' +
+          'Beyond Letta.',
+      ),
     schedule_id: z
       .string()
       .nullable()

@@ -15,6 +15,7 @@ import type { DefinitionCache } from './requests/definition-cache.ts';
 import type { QuickTools } from './calls/quick-tools.ts';
 import type { Slots } from './slots.ts';
 import type { Strangers } from './strangers.ts';
+import type { WorkBook } from './work-statistics.ts';
 
 /** A call of operator's code, in the shape of the tool host's requests. */
 export interface ToolRequest {
@@ -174,6 +175,7 @@ export interface FlowDeps {
   /** Limits the chunks in progress over all result files. */
   readonly chunkSlots: Slots;
   readonly strangers: Strangers;
+  readonly work: WorkBook;
   readonly settings: FlowSettings;
   readonly hooks?: Hooks;
 }

@@ -29,6 +29,7 @@ import {
   type QuickToolsPolicy,
 } from '../../src/flow-parts/calls/quick-tools.ts';
 import { createStrangers } from '../../src/flow-parts/strangers.ts';
+import { createWorkBook } from '../../src/flow-parts/work-statistics.ts';
 import type {
   FlowDeps,
   FlowReport,
@@ -237,6 +238,7 @@ export async function openHouse(
         claimant,
         definitions: createDefinitionCache(),
         strangers: createStrangers(),
+        work: createWorkBook(),
         quickTools: createQuickTools(parts.quickTools ?? NO_QUICK_TOOLS),
         chunkSlots: createSlots(parts.settings?.chunks_in_flight ?? 2),
         settings: {

@@ -156,6 +156,22 @@ describe('a cap on a batch', () => {
     await inOrder();
   });
 
+  test('raised to less than the next step needs stays paused and says so', async () => {
+    const batch = await house.submit([{ input: 'Say hello.' }], { cap: tokens(1_000) });
+    const worker = house.worker();
+    await house.drive(worker);
+    expect(await raise(batch.id, { output_tokens: 1_010 })).toBe(0);
+    expect(await budgetOf(batch.id)).toMatchObject({
+      state: 'paused',
+      state_reason: expect.stringContaining('may take 1024 tokens and needs a cap of 1024 tokens') as string,
+    });
+    expect(await composeProviderBatch(worker)).toMatchObject({ worked: false });
+    expect(await raise(batch.id, { output_tokens: 1_024 })).toBe(1);
+    await house.drive(worker);
+    expect(await budgetOf(batch.id)).toMatchObject({ state: 'completed' });
+    await inOrder();
+  });
+
   test('below the used amount is refused, and so is a cap on a batch without reservations', async () => {
     const batch = await house.submit([looping(1)], { cap: dollars(1) });
     await composeProviderBatch(house.worker());

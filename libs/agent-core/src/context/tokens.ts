@@ -6,6 +6,11 @@ export interface TokenCalibration {
   readonly bytes_per_token: number;
   /** Number of answers learnt from. */
   readonly samples: number;
+  /**
+   * The fewest bytes that a token of a sample took.
+   * Default: unknown.
+   */
+  readonly bytes_per_token_min?: number | null;
 }
 
 /** Used before any answer: low for prose, so that a first estimate is rather too high. */
@@ -58,5 +63,9 @@ export function calibrate(
   const seen = Math.min(BYTES_PER_TOKEN_MAX, Math.max(BYTES_PER_TOKEN_MIN, request.bytes / request.tokens));
   const { bytes_per_token, samples } = calibration;
   const weight = 1 / Math.min(samples + 1, SAMPLES_REMEMBERED);
-  return { bytes_per_token: bytes_per_token + (seen - bytes_per_token) * weight, samples: samples + 1 };
+  return {
+    bytes_per_token: bytes_per_token + (seen - bytes_per_token) * weight,
+    samples: samples + 1,
+    bytes_per_token_min: Math.min(calibration.bytes_per_token_min ?? Infinity, seen),
+  };
 }

@@ -1,3 +1,4 @@
+import { ATTEMPT_MAX } from '../base/ids.ts';
 import { areEchoable, toolUsesOf, type ContentBlock, type ToolUseBlock } from '../model/content.ts';
 import { afterCalls } from './after-calls.ts';
 import { decideAfterWords, isBlankText, isEmptyAnswer, type WordsDecision } from './after-words.ts';
@@ -13,7 +14,16 @@ import {
   type RunMove,
   type StepDecision,
 } from './decision.ts';
-import { afterTooLong, boosted, ifCancelling, isBoosted, isCancelling, nextStep, unusable } from './moves.ts';
+import {
+  afterTooLong,
+  askedInFull,
+  boosted,
+  ifCancelling,
+  isBoosted,
+  isCancelling,
+  nextStep,
+  unusable,
+} from './moves.ts';
 import type { StepAnswer } from './step-outcome.ts';
 import { NO_TRAIL, type Trail } from './trail.ts';
 
@@ -75,9 +85,16 @@ function afterRefusedByModel(answered: Answered): StepDecision {
   return settled(answered, 'refused by the model', false, failed('refusal', 'The model refused to answer.'));
 }
 
-/** Decides about a cut-off answer. Cut-off words end the run; a cut-off call is repeated once with twice the tokens. */
+/**
+ * Decides about a cut-off answer. Below the full limit it is repeated once with all of `max_tokens`. Otherwise cut-off words end
+ * the run, and a cut-off call is repeated once with twice the tokens.
+ */
 function afterCutOff(answered: Answered): StepDecision {
   const { run, answer } = answered;
+  if (run.is_answer_limited === true && run.is_overdue !== true && run.attempt < ATTEMPT_MAX) {
+    const message = 'cut off at the limit under the cap; sent again with all of max_tokens';
+    return discarded(answered, 'cut off under the cap', { type: 'max_tokens', message }, askedInFull(run));
+  }
   if (!answer.content.some(isCall)) {
     const move = failed('max_tokens', 'The answer was cut off at max_tokens.');
     return settled(answered, 'cut off', standsAlone(answer), move);

@@ -38,6 +38,11 @@ export interface RunFacts {
    */
   readonly is_at_token_limit?: boolean;
   /**
+   * The current step had fewer tokens than `max_tokens`, by what such steps wrote, because its batch has a cap.
+   * Default: false.
+   */
+  readonly is_answer_limited?: boolean;
+  /**
    * Its deadline has passed, so it takes no further step.
    * Default: false.
    */

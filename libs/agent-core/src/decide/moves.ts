@@ -60,6 +60,11 @@ export function isBoosted(run: RunFacts): boolean {
   return run.token_boost > 0 || run.attempt >= ATTEMPT_MAX;
 }
 
+/** Makes a retry at once with the same `max_tokens`, which counts as no failure. */
+export function askedInFull(run: RunFacts): RunMove {
+  return { ...readyAgain(run, 0), failures: run.failures };
+}
+
 /** Makes a retry at once with twice the tokens, which counts as no failure. */
 export function boosted(run: RunFacts): RunMove {
   return { ...readyAgain(run, 0), failures: run.failures, token_boost: run.token_boost + 1 };

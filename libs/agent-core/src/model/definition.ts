@@ -60,6 +60,12 @@ export interface ModelSettings {
   readonly extra: JsonObject;
 }
 
+/** Returns the fixed budget of thinking; 0 without one. */
+export function thinkingBudget({ extra }: Pick<ModelSettings, 'extra'>): number {
+  const budget = (extra['thinking'] as { readonly budget_tokens?: unknown } | undefined)?.budget_tokens;
+  return typeof budget === 'number' ? budget : 0;
+}
+
 export const MAX_OUTPUT_TOKENS_DEFAULT = 8192;
 
 /**

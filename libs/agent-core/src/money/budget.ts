@@ -28,7 +28,7 @@ export interface AskingRun {
   readonly batch_id: string;
   /** Maximum cost of the step; null for a model without a price. */
   readonly cost_nanousd: number | null;
-  /** `max_tokens` of the step. */
+  /** Maximum output tokens of the step. */
   readonly output_tokens: number;
   /** The account of the run. */
   readonly account: Account;
@@ -43,7 +43,12 @@ export interface Admission {
   /** Runs that wait for open requests to release amounts, or with their paused batch. */
   readonly waiting: readonly string[];
   /** Batches without room for their next run and without open requests. */
-  readonly paused: readonly { readonly batch_id: string; readonly reason: string }[];
+  readonly paused: readonly {
+    readonly batch_id: string;
+    readonly reason: string;
+    /** Use of the step without room. */
+    readonly needs: Amount;
+  }[];
 }
 
 /** Returns the limit without room; keeps `spent + reserved + amount ≤ cap`. */
@@ -78,7 +83,7 @@ export function admitRuns(runs: readonly AskingRun[], batches: ReadonlyMap<strin
   const admitted: { run_id: string; amount: Amount }[] = [];
   const ended: { run_id: string; message: string }[] = [];
   const waiting: string[] = [];
-  const stuck = new Map<string, string>();
+  const stuck = new Map<string, { readonly reason: string; readonly needs: Amount }>();
   for (const run of runs) {
     const { run_id, batch_id } = run;
     const batch = accounts.get(batch_id);
@@ -90,7 +95,7 @@ export function admitRuns(runs: readonly AskingRun[], batches: ReadonlyMap<strin
     }
     if (batch !== undefined && !stuck.has(batch_id)) {
       const short = exceededLimit(batch, amount);
-      if (short !== null) stuck.set(batch_id, reasonOf(batch, short, amount));
+      if (short !== null) stuck.set(batch_id, { reason: reasonOf(batch, short, amount), needs: amount });
     }
     if (stuck.has(batch_id)) {
       waiting.push(run_id);
@@ -100,9 +105,9 @@ export function admitRuns(runs: readonly AskingRun[], batches: ReadonlyMap<strin
     admitted.push({ run_id, amount });
   }
   const paused = [...accounts].flatMap(([batch_id, { reserved }]) => {
-    const reason = stuck.get(batch_id);
+    const why = stuck.get(batch_id);
     const hasOpen = reserved.cost_nanousd > 0 || reserved.output_tokens > 0;
-    return reason === undefined || hasOpen ? [] : [{ batch_id, reason }];
+    return why === undefined || hasOpen ? [] : [{ batch_id, ...why }];
   });
   return { admitted, ended, waiting, paused };
 }
@@ -125,6 +130,12 @@ const NAMES: Readonly<Record<keyof Cap, string>> = {
 
 function reasonOf(batch: Account, short: keyof Cap, amount: Amount): string {
   return `${NAMES[short]} leaves no room for the next step, which ${describeNeed(batch, short, amount)}; raise it to go on.`;
+}
+
+/** Returns why an account has no room for a step with this use; null if it has. */
+export function noRoomReason(account: Account, needs: Amount): string | null {
+  const short = exceededLimit(account, needs);
+  return short === null ? null : reasonOf(account, short, needs);
 }
 
 /** Describes the maximum use of a step, and the cap that it needs. */

@@ -107,6 +107,41 @@ export function worstInputTokens(
   return Math.min(window, bytes - media.image_bytes + ADDED_TOKENS_MAX + media.images * IMAGE_TOKENS_MAX);
 }
 
+/** Share by which a token may take fewer bytes than in any sample. */
+const CALIBRATION_MARGIN = 1.25;
+/** Tokens that the provider adds to a request: its prompt for tools, turn marks. Samples count them too. */
+const TOOL_PROMPT_TOKENS = 600;
+const FRAME_TOKENS = 100;
+
+/** A request with the density of its text. */
+export interface DenseRequest extends MeasuredRequest {
+  /** Maximum bytes of characters outside ASCII, which take more tokens a byte. */
+  readonly dense_bytes: number;
+  readonly has_tools: boolean;
+}
+
+/**
+ * Returns the tokens to reserve for a prompt: {@link worstInputTokens}, or fewer where samples of the model tell the fewest bytes
+ * of a token.
+ * A token then takes four fifths of the fewest bytes of any sample, and at least a byte outside ASCII. A prompt that is denser
+ * still costs more than its reservation: it is booked in full, and counted as an overshoot.
+ */
+export function inputTokensToReserve(
+  prices: PriceTable,
+  modelName: string,
+  request: DenseRequest,
+  bytesPerTokenMin: number | null,
+): number {
+  const worst = worstInputTokens(prices, modelName, request);
+  const { bytes, media, dense_bytes, has_tools } = request;
+  if (bytesPerTokenMin === null || media.remote > 0) return worst;
+  const text = bytes - media.image_bytes;
+  const dense = Math.min(text, dense_bytes);
+  const added = has_tools ? TOOL_PROMPT_TOKENS : FRAME_TOKENS;
+  const sparse = Math.ceil(((text - dense) * CALIBRATION_MARGIN) / bytesPerTokenMin);
+  return Math.min(worst, dense + sparse + added + media.images * IMAGE_TOKENS_MAX);
+}
+
 /** Converts US dollars to billionths, rounded down. */
 export function nanoUsdOf(usd: number): number {
   // 0.29 * 1e9 is 289999999.99…; an amount that a person writes has at most nine decimals.

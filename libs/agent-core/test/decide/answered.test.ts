@@ -179,6 +179,19 @@ describe('an answer that is cut off inside a call', () => {
     });
   });
 
+  test('below the full limit is asked for again with the full limit, words and calls alike', () => {
+    for (const content of [saying, calling, nothing]) {
+      const decision = decide('max_tokens', content, { is_answer_limited: true });
+      expect(summary(decision)).toBe('errored none ready 1.2');
+      expect(decision.run).toMatchObject({ token_boost: 0, failures: 0, delay_ms: 0 });
+      expect(decision.step).toMatchObject({ error: { type: 'max_tokens' }, cost_nanousd: 1234 });
+    }
+    const late = decide('max_tokens', saying, { is_answer_limited: true, is_overdue: true });
+    expect(summary(late)).toBe('done shown failed max_tokens');
+    const last = decide('max_tokens', saying, { is_answer_limited: true, attempt: 255 });
+    expect(summary(last)).toBe('done shown failed max_tokens');
+  });
+
   test('ends the run where no attempt number is left', () => {
     expect(summary(decide('max_tokens', calling, { attempt: 255 }))).toBe('done kept failed max_tokens');
   });
@@ -222,6 +235,7 @@ describe('whatever the answer', () => {
     { batch_state: 'cancelling' },
     { is_overdue: true },
     { is_at_token_limit: true },
+    { is_answer_limited: true },
     { token_boost: 1 },
     { attempt: 255 },
     { step_number: 10 },

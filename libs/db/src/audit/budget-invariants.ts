@@ -5,13 +5,13 @@ import type { Invariant } from './invariant.ts';
 export const BUDGET_INVARIANTS: readonly Invariant[] = [
   {
     id: 'I23',
-    name: 'the spending and reservations of a batch never exceed its caps',
+    name: 'the spending and reservations of a batch exceed its caps at most by answers above their reservation, which are counted',
     sql: sql`
       select batch_id, max_cost_nanousd, spent_nanousd, reserved_nanousd, max_output_tokens, spent_output_tokens,
              reserved_output_tokens
         from batch_budget
-       where spent_nanousd + reserved_nanousd > max_cost_nanousd
-          or spent_output_tokens + reserved_output_tokens > max_output_tokens`,
+       where spent_nanousd + reserved_nanousd > max_cost_nanousd + overshot_nanousd
+          or spent_output_tokens + reserved_output_tokens > max_output_tokens + overshot_output_tokens`,
   },
   {
     id: 'I23b',
@@ -34,15 +34,17 @@ export const BUDGET_INVARIANTS: readonly Invariant[] = [
   },
   {
     id: 'I23c',
-    name: 'a run does not cost more, nor write more, than its own caps allow',
+    name: 'a run costs and writes more than its own caps only by answers above their reservation',
     sql: sql`
       select r.id as run_id, r.max_cost_nanousd, r.max_output_tokens, u.cost, u.tokens
         from run r
        cross join lateral (
          select sum(case s.state when 'sealed' then s.reserved_nanousd else s.cost_nanousd end)::bigint as cost,
-                sum(case s.state when 'sealed' then s.reserved_output_tokens else s.output_tokens end)::bigint as tokens
+                sum(case s.state when 'sealed' then s.reserved_output_tokens else s.output_tokens end)::bigint as tokens,
+                coalesce(sum(greatest(0, s.cost_nanousd - s.reserved_nanousd)), 0)::bigint as overshot,
+                coalesce(sum(greatest(0, s.output_tokens - s.reserved_output_tokens)), 0)::bigint as overshot_tokens
            from step s where s.run_id = r.id) u
-       where u.cost > r.max_cost_nanousd or u.tokens > r.max_output_tokens`,
+       where u.cost > r.max_cost_nanousd + u.overshot or u.tokens > r.max_output_tokens + u.overshot_tokens`,
   },
   {
     id: 'I23d',

@@ -54,6 +54,18 @@ export function metrics(app: App, context: Context): void {
   const age = gauge('provider_clock_age_seconds', 'Seconds since the offset of the clock was measured.', [
     'credential',
   ]);
+  const overshoots = gauge('overshoots', 'Answers that cost more than was reserved for them. Target: 0.', []);
+  const cutOffs = gauge(
+    'cut_off_answers',
+    'Answers cut off at a limit under a cap and asked for again in full.',
+    [],
+  );
+  const estimates = gauge('estimated_batches', 'Batches completed in the last 30 days with an estimate.', []);
+  const errors = gauge(
+    'estimate_error',
+    'Share of the cost by which estimates were above it, of batches completed in the last 30 days.',
+    ['quantile'],
+  );
   const violations = gauge(
     'invariant_violations',
     'Rows that broke an invariant at the last audit, at most 20.',
@@ -90,6 +102,11 @@ export function metrics(app: App, context: Context): void {
       uncertainty.set({ credential }, uncertainty_ms / 1000);
       age.set({ credential }, age_ms / 1000);
     }
+    overshoots.set(gauges.overshoots);
+    cutOffs.set(gauges.cut_offs);
+    estimates.set(gauges.estimates);
+    errors.reset();
+    for (const [quantile, error] of gauges.estimate_errors) errors.set({ quantile: String(quantile) }, error);
     violations.reset();
     for (const { id } of invariants()) violations.set({ id }, 0);
     for (const { id } of audit?.violations ?? []) violations.inc({ id });

@@ -10,9 +10,12 @@ import {
 } from '@nightshift/db';
 import {
   BATCH_BYTES_MAX,
+  expectCost,
   prepareBatch,
+  refuseLowCaps,
   signalsOfStored,
   storeBatch,
+  toCap,
   type PreparedBatch,
   type StoredBatch,
 } from '@nightshift/intake';
@@ -53,6 +56,7 @@ export function createBatch(app: App, context: Context, path: string, hide: bool
         acceptOnce(trx, context, { prepared, now, arrivedAt }, idempotency),
       );
       await context.bell.ring(signalsOfStored(made));
+      if (!made.replayed && !made.is_receiving) await expectCost(context.db, made.batch_id, context.prices);
       if (made.replayed) void reply.header('idempotent-replayed', 'true');
       return toBatchResponse(await readBatch(context.db, context.projectId, made.batch_id));
     },
@@ -96,5 +100,13 @@ async function acceptOnce(
     prices,
     idempotency: { key, request_sha256, by_retry },
   });
+  if (!made.is_receiving && 'runs' in prepared) {
+    const cap = toCap(prepared.options);
+    const isCapped = [cap, ...prepared.runs.map((run) => run.cap)].some(
+      (each) => each !== undefined && (each.cost_nanousd !== null || each.output_tokens !== null),
+    );
+    const runs_path = prepared.shared_path ?? '/requests/0';
+    if (isCapped) await refuseLowCaps(trx, made.batch_id, prices, { cap, runs_path });
+  }
   return { ...made, replayed: false };
 }

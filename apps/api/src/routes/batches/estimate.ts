@@ -2,6 +2,7 @@ import { estimateBatch as estimate, toUsd } from '@nightshift/agent-core';
 import { readNow } from '@nightshift/db';
 import {
   BATCH_BYTES_MAX,
+  measureRuns,
   prepareBatch,
   refusePassedDeadlines,
   toCap,
@@ -15,7 +16,6 @@ import type { App, Context } from '../../context.ts';
 import { problems } from '../../schemas/answers.ts';
 import { batchInput, toBatchRequest } from '../../schemas/batch.ts';
 import { measureFleet, type MeasuredRuns } from './measure-fleet.ts';
-import { measureRuns } from './measure-runs.ts';
 
 const range = z.object({ low: z.int(), expected: z.int(), worst: z.int() }).meta({ id: 'EstimateRange' });
 const usdRange = z
@@ -43,7 +43,30 @@ const batchEstimate = z
       .describe('Bytes of the first requests, with the present agents and conversations.'),
     input_tokens: range,
     output_tokens: range,
+    cached_tokens: z
+      .object({ read: z.int(), written: z.int() })
+      .meta({ id: 'EstimateCachedTokens' })
+      .describe('Expected input tokens read from the provider’s cache, and written to it.'),
     cost_usd: usdRange.nullable().describe('Exact decimals; null if a model has no price.'),
+    realtime_cost_usd: z
+      .object({ uncached: z.string(), cached: z.string() })
+      .meta({ id: 'EstimateRealtimeUsd' })
+      .nullable()
+      .describe(
+        'The expected work at the realtime price: without a cache, and in a loop in which each step reads the prompt of the ' +
+          'step before from the cache.',
+      ),
+    rounds: z
+      .int()
+      .nullable()
+      .describe(
+        'Provider batches in sequence that the caps of the body allow for the expected work. Null without a cap, without a ' +
+          'price, or if a cap stops the work before its end.',
+      ),
+    smallest_cap: z
+      .object({ max_cost_usd: z.string().nullable(), max_output_tokens: z.int() })
+      .meta({ id: 'EstimateSmallestCap' })
+      .describe('The expected work with room for its largest request.'),
     unpriced_models: z.array(z.string()),
     price_table: z.string(),
     verdict: z
@@ -69,8 +92,9 @@ export function estimateBatch(app: App, context: Context, path: string, hide: bo
         summary: 'Estimate a batch',
         description:
           'Takes the body of a submission and estimates its tokens and cost. `low`: one short answer per run. ' +
-          '`expected`: based on earlier runs of the agents. `worst`: every step uses all its tokens; caps reserve this ' +
-          'amount.',
+          '`expected`: based on the answers to the same definition, or to the same model and kind of work, or on a rule of ' +
+          'thumb. `worst`: every run takes all its steps, with answers as long as the longest in a hundred, or of ' +
+          '`max_output_tokens` without earlier answers.',
         tags: ['batches'],
         hide,
         body: batchInput,
@@ -85,7 +109,11 @@ export function estimateBatch(app: App, context: Context, path: string, hide: bo
           ? await measureFleet(context, body, prepared)
           : await measureRequests(context, body, prepared);
       const { groups, runs, fleet } = measured;
-      const { cost_nanousd, ...rest } = estimate(context.prices, groups, toCap(body));
+      const { cost_nanousd, realtime_nanousd, least_cap, ...rest } = estimate(
+        context.prices,
+        groups,
+        toCap(body),
+      );
       return {
         runs,
         fleet,
@@ -99,6 +127,14 @@ export function estimateBatch(app: App, context: Context, path: string, hide: bo
                 expected: toUsd(cost_nanousd.expected),
                 worst: toUsd(cost_nanousd.worst),
               },
+        realtime_cost_usd:
+          realtime_nanousd === null
+            ? null
+            : { uncached: toUsd(realtime_nanousd.uncached), cached: toUsd(realtime_nanousd.cached) },
+        smallest_cap: {
+          max_cost_usd: toUsd(least_cap.cost_nanousd),
+          max_output_tokens: least_cap.output_tokens,
+        },
         price_table: context.prices.version,
       };
     },

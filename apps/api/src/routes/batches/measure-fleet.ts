@@ -3,13 +3,13 @@ import { readNow, readSelectedAgents } from '@nightshift/db';
 import {
   assertMatch,
   checkFleet,
+  measureRuns,
   readFleetPlans,
   toSelection,
   type BatchRequest,
   type PreparedFleet,
 } from '@nightshift/intake';
 import type { Context } from '../../context.ts';
-import { measureRuns } from './measure-runs.ts';
 
 /** Largest number of agents whose requests are measured; of a larger fleet these are spread evenly over it. */
 const AGENTS_MEASURED_MAX = 5_000;

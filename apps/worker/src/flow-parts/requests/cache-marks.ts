@@ -1,39 +1,49 @@
 import {
+  continuationProbability,
   decideCacheMarks,
   expectedRequests,
   modelPrice,
   modelTraits,
   TOKEN_CALIBRATION_DEFAULT,
+  turnaroundWithin,
   type PriceTable,
 } from '@nightshift/agent-core';
-import { readCacheHits, type SealedRequest } from '@nightshift/db';
+import { readCacheHits, readTurnarounds, type SealedRequest } from '@nightshift/db';
 import type { FlowDeps } from '../deps.ts';
+import { workStatisticsOf } from '../work-statistics.ts';
 import type { CachedDefinition } from './definition-cache.ts';
 import type { Calibrations } from './fit-requests.ts';
 import type { MarksOf } from './open-encoder.ts';
 
-/** Decides the cache marks of the requests of a page. */
-export type CacheMarksOfPage = (page: readonly SealedRequest[]) => MarksOf;
+/** Reads the statistics of a page of requests and returns their cache marks. */
+export type CacheMarksOfPage = (page: readonly SealedRequest[]) => Promise<MarksOf>;
 
 /** Prices of a model without a price, as multiples of a plain token: the provider's rule for all models. */
 const WRITE_FACTOR = 2;
 const READ_FACTOR = 0.1;
+/** Time for which a marked prefix is kept after its last use. */
+const CACHED_FOR_MS = 3_600_000;
 /** Assumed hit rate, and the number of answers that it counts as. */
 const HIT_RATE_PRIOR = 0.9;
 const HIT_RATE_PRIOR_ANSWERS = 10;
 
-/** Reads the measured hit rates and returns a function that decides cache marks by expected cost. */
+/** Reads measured hit rates and turnarounds, and returns a function that decides cache marks by expected cost. */
 export async function openCacheMarks(
-  { db, settings }: Pick<FlowDeps, 'db' | 'settings'>,
+  deps: Pick<FlowDeps, 'db' | 'settings' | 'definitions' | 'work'>,
+  credential: string,
   calibrations: Calibrations,
 ): Promise<CacheMarksOfPage> {
+  const { db, settings } = deps;
   const hits = await readCacheHits(db);
+  const turnarounds = await readTurnarounds(db, credential);
   const hitRateOf = (model: string): number => {
     const { share, answers } = hits.get(model) ?? { share: 0, answers: 0 };
     return (HIT_RATE_PRIOR * HIT_RATE_PRIOR_ANSWERS + share * answers) / (HIT_RATE_PRIOR_ANSWERS + answers);
   };
-  return (page) => {
+  return async (page) => {
     const sharers = Map.groupBy(page, ({ definition_id }) => definition_id);
+    const definitions = await deps.definitions.get(db, [...sharers.keys()]);
+    const work = await workStatisticsOf(deps, db, definitions.values());
     return (request, made_by, lengths) => {
       const { model_name } = made_by.toolPolicy;
       const { bytes_per_token } = calibrations.get(model_name) ?? TOKEN_CALIBRATION_DEFAULT;
@@ -46,18 +56,18 @@ export async function openCacheMarks(
         cached_tokens: request.cached_tokens,
         cacheable_tokens_min: modelTraits(model_name).cacheable_tokens_min,
         ...factorsOf(settings.prices, model_name),
-        next_requests: expectedRequests(request.number, request.steps_max, () => continues(made_by)),
+        next_requests: expectedRequests(request.number, request.steps_max, (step) =>
+          continuationProbability(work.get(request.definition_id)?.statistics ?? null, step, {
+            has_tools: made_by.toolPolicy.tools.length > 0,
+          }),
+        ),
         sharers: sharers.get(request.definition_id)?.length ?? 1,
         hit_rate: hitRateOf(model_name),
-        in_time: 0.9,
+        in_time: turnaroundWithin(turnarounds.get(model_name) ?? [], CACHED_FOR_MS),
       });
       return hasOwnMarks(request, made_by) ? { static: marks.static, memory: false, end: false } : marks;
     };
   };
-}
-
-function continues({ toolPolicy }: CachedDefinition): number {
-  return toolPolicy.tools.length > 0 ? 0.5 : 0.05;
 }
 
 function factorsOf(

@@ -3,6 +3,7 @@ import {
   encodeDefinition,
   parseModelHandle,
   toolUsageRules,
+  workClassKey,
   type CompileOptions,
   type ToolPolicy,
   type Definition,
@@ -17,6 +18,8 @@ export interface CachedDefinition {
   readonly encoded: EncodedDefinition;
   /** Format of memory in its requests. */
   readonly memory_form: CompileOptions;
+  /** Key of its statistics beside its own. */
+  readonly work_class: string;
 }
 
 /** Caches definitions in use, read and encoded once: they never change. */
@@ -43,7 +46,8 @@ export function createDefinitionCache(entriesMax = 2_000): DefinitionCache {
           agent_type: definition.agent_type,
           model_provider: parseModelHandle(definition.model)?.provider ?? '',
         };
-        found.set(definition.id, { definition, toolPolicy, encoded, memory_form });
+        const work_class = workClassKey(definition);
+        found.set(definition.id, { definition, toolPolicy, encoded, memory_form, work_class });
       }
       for (const id of wanted) {
         const entry = cached.get(id);

@@ -6,6 +6,7 @@ import {
   summaryLimits,
   summaryMaxTokens,
   summaryMessage,
+  thinkingBudget,
   TOKEN_CALIBRATION_DEFAULT,
   utf8Length,
   type ContentBlock,
@@ -182,17 +183,12 @@ function judge(
       request.summary === null ? 0 : utf8Length(summaryMessage(request.summary, request.hidden ?? 0)),
     has_tools: definition.tools.length > 0,
     max_tokens: request.max_tokens,
-    thinking_tokens: thinkingTokensOf(definition),
+    thinking_tokens: thinkingBudget(definition.model_settings),
     summary_tokens: summaryLimits(definition.context_window_limit).summary_tokens,
     binds_thinking: modelTraits(model_name).binds_thinking,
     is_refused: isRefused(request),
   };
   return fitRequest(facts, limitsOf(definition), calibration);
-}
-
-function thinkingTokensOf({ model_settings: { extra } }: Definition): number {
-  const budget = (extra['thinking'] as { readonly budget_tokens?: unknown } | undefined)?.budget_tokens;
-  return typeof budget === 'number' ? budget : 0;
 }
 
 /** Samples the largest request of each model without images; its answer will calibrate the tokens. */

@@ -1,24 +1,28 @@
 import {
   admitRuns,
   ALL_MARKS,
+  answerLimit,
   bodyBytesWith,
   countMedia,
   decideNoBudget,
   EMPTY_BODY_BYTES,
+  inputTokensToReserve,
   modelPrice,
   NO_AMOUNT,
   NO_MEDIA,
   parseModelHandle,
   reserveAmount,
   reserveNanoUsd,
+  thinkingBudget,
   tokensToReserve,
   UNKNOWN_MEDIA,
   utf8Length,
-  worstInputTokens,
   type Account,
   type AskingRun,
+  type Amount,
+  type ApplicableWork,
   type ContentBlock,
-  type MeasuredRequest,
+  type DenseRequest,
   type MediaCount,
   type PriceTable,
 } from '@nightshift/agent-core';
@@ -35,6 +39,7 @@ import {
   type Tx,
 } from '@nightshift/db';
 import type { FlowDeps } from '../../flow-parts/deps.ts';
+import type { CachedDefinition } from '../../flow-parts/requests/definition-cache.ts';
 import {
   outputTokensMax,
   type Calibrations,
@@ -43,6 +48,7 @@ import {
 import { openEncoder, type RequestText } from '../../flow-parts/requests/open-encoder.ts';
 import { openPageSizes } from '../../flow-parts/requests/page-sizes.ts';
 import { readRequests } from '../../flow-parts/requests/read-requests.ts';
+import { workStatisticsOf } from '../../flow-parts/work-statistics.ts';
 
 /** Requests that are encoded at a time to measure them; fewer if they are long. */
 const PAGE_MAX = 100;
@@ -60,9 +66,12 @@ export interface Reserved {
 }
 
 /**
- * Reserves the worst cost of newly sealed steps with a budget, in the transaction that seals them.
+ * Reserves the greatest cost of newly sealed steps with a budget, in the transaction that seals them, and limits their answers.
  * So `spent + reserved ≤ cap` holds with any number of concurrent workers. The cost is measured on the exact bytes of the
  * request, and on the summary request that may replace it. Steps without room are taken out.
+ *
+ * An answer is limited by the answers to earlier steps of its definition or work class, and a prompt is counted by the samples of
+ * its model. Without samples all of `max_tokens` and a token a byte are reserved.
  *
  * Only as many requests are measured as fit one body. Later steps are taken out and their runs stay due. The first is
  * always measured, so that each call makes progress.
@@ -82,11 +91,11 @@ export async function reserveBudgets(
   const asking = await readAskingRuns(trx, sealed.id, sealed.budgeted_batch_ids);
   const calibrations = await readTokenCalibrations(trx);
   const accounts = new Map<string, Account>(await lockBudgets(trx, sealed.budgeted_batch_ids));
-  const reserved: { run_id: string; batch_id: string; amount: typeof NO_AMOUNT }[] = [];
+  const reserved: { run_id: string; batch_id: string; amount: Amount; answer_limit: number | null }[] = [];
   const ended = new Map<string, string>();
   const waiting: string[] = [];
   const short = new Set<string>();
-  const paused: { batch_id: string; reason: string }[] = [];
+  const paused: { batch_id: string; reason: string; needs: Amount }[] = [];
   const sizes = openPageSizes({ db: trx }, sealed.id, (asking.at(-1)?.ordinal ?? 0) + 1);
   let body = { bytes: EMPTY_BODY_BYTES, count: 0 };
   let behind: readonly AskingRow[] = [];
@@ -98,7 +107,7 @@ export async function reserveBudgets(
     waiting.push(...page.filter((run) => short.has(run.batch_id)).map((run) => run.run_id));
     const open = page.filter((run) => !short.has(run.batch_id));
     if (open.length === 0) continue;
-    const runs: AskingRun[] = [];
+    const runs: SizedRun[] = [];
     for (const run of await toAskingRuns(deps, trx, sealed, open, calibrations)) {
       const bytes = bodyBytesWith(body, run.bytes);
       if (body.count > 0 && bytes > deps.settings.body_bytes_max) break;
@@ -108,11 +117,12 @@ export async function reserveBudgets(
     if (runs.length < open.length) behind = [...open.slice(runs.length), ...asking.slice(at)];
     const verdict = admitRuns(runs, accounts);
     const batchOf = new Map(open.map((run) => [run.run_id, run.batch_id]));
+    const limitOf = new Map(runs.map((run) => [run.run_id, run.answer_limit]));
     for (const { run_id, amount } of verdict.admitted) {
       const batch_id = batchOf.get(run_id) ?? '';
       const account = accounts.get(batch_id);
       if (account !== undefined) accounts.set(batch_id, reserveAmount(account, amount));
-      reserved.push({ run_id, batch_id, amount });
+      reserved.push({ run_id, batch_id, amount, answer_limit: limitOf.get(run_id) ?? null });
     }
     for (const { run_id, message } of verdict.ended) ended.set(run_id, message);
     for (const run_id of verdict.waiting) {
@@ -153,6 +163,8 @@ async function endRuns(trx: Tx, ended: ReadonlyMap<string, string>): Promise<Com
 /** A run that asks for budget, with the size of its request. */
 interface SizedRun extends AskingRun {
   readonly bytes: number;
+  /** Limit of the answer below `max_tokens`; null: none. */
+  readonly answer_limit: number | null;
 }
 
 /** Measures the steps in order. A request that cannot be built costs nothing, because it is never sent. */
@@ -168,23 +180,45 @@ async function toAskingRuns(
   const page = [...requests.values()];
   // Marks are decided when the request is sent; they take no tokens.
   const encode = await openEncoder(deps, trx, sealed.nonce, page, () => ALL_MARKS);
+  const definitions = await deps.definitions.get(trx, [...new Set(page.map((each) => each.definition_id))]);
+  const work = await workStatisticsOf(deps, trx, definitions.values());
   return rows.map((row): SizedRun => {
     const request = requests.get(row.ordinal);
+    const limit = row.was_cut_off ? row.max_tokens : limitOf(row, request, definitions, work);
     const size =
       request === undefined
         ? null
-        : sizeOf(request, encode, (sized) => outputTokensMax(sized, prices, calibrations));
+        : sizeOf(request, encode, (sized) =>
+            outputTokensMax({ ...sized, request: { ...request, max_tokens: limit } }, prices, calibrations),
+          );
     const spent = { cost_nanousd: row.spent_nanousd, output_tokens: row.spent_output_tokens };
     const room = (row.cap.output_tokens ?? Infinity) - row.spent_output_tokens;
-    const output_tokens = tokensToReserve(row.max_tokens, size?.output_tokens ?? 0, room);
+    const output_tokens = tokensToReserve(limit, size?.output_tokens ?? 0, room);
     return {
       run_id: row.run_id,
       batch_id: row.batch_id,
-      cost_nanousd: worstCostOf(prices, row, size, output_tokens),
+      cost_nanousd: greatestCostOf(prices, row, size, output_tokens, calibrations),
       output_tokens,
       account: { cap: row.cap, spent, reserved: NO_AMOUNT },
       bytes: size?.bytes ?? 0,
+      answer_limit: limit < row.max_tokens ? limit : null,
     };
+  });
+}
+
+/** Returns the limit of an answer by the work of its definition. */
+function limitOf(
+  { max_tokens }: AskingRow,
+  request: SealedRequest | undefined,
+  definitions: ReadonlyMap<string, CachedDefinition>,
+  work: ReadonlyMap<string, ApplicableWork>,
+): number {
+  const cached = request === undefined ? undefined : definitions.get(request.definition_id);
+  if (cached === undefined) return max_tokens;
+  const { statistics } = work.get(cached.definition.id) ?? { statistics: null };
+  return answerLimit(statistics, {
+    max_tokens,
+    thinking_tokens: thinkingBudget(cached.definition.model_settings),
   });
 }
 
@@ -211,7 +245,7 @@ async function readRequestsOf(
 }
 
 /** Measures of a request, and its maximum output tokens. */
-interface AskingSize extends Omit<MeasuredRequest, 'window_tokens'> {
+interface AskingSize extends Omit<DenseRequest, 'window_tokens'> {
   readonly output_tokens: number;
 }
 
@@ -230,11 +264,15 @@ function sizeOf(
   const { parts, images, made_by } = text;
   const { definition, toolPolicy } = made_by;
   const bytes = parts.reduce((sum, part) => sum + utf8Length(part), 0);
+  const chars = parts.reduce((sum, part) => sum + part.length, 0);
+  // A character outside ASCII has at most twice as many bytes as it has more than UTF-16 units.
+  const dense_bytes = 2 * (bytes - chars);
+  const has_tools = definition.tools.length > 0;
   const output_tokens = outputOf({ request, definition, model_name: toolPolicy.model_name, bytes, images });
   try {
-    return { bytes, output_tokens, media: mediaOf(request.messages_json) };
+    return { bytes, dense_bytes, has_tools, output_tokens, media: mediaOf(request.messages_json) };
   } catch {
-    return { bytes, output_tokens, media: UNKNOWN_MEDIA };
+    return { bytes, dense_bytes, has_tools, output_tokens, media: UNKNOWN_MEDIA };
   }
 }
 
@@ -245,16 +283,18 @@ function mediaOf(messagesJson: string): MediaCount {
   return countMedia(messages.flatMap(({ content }) => content));
 }
 
-/** Returns the worst cost; null for a model without a price. */
-function worstCostOf(
+/** Returns the greatest cost; null for a model without a price. */
+function greatestCostOf(
   prices: PriceTable,
   row: AskingRow,
   size: AskingSize | null,
   outputTokens: number,
+  calibrations: Calibrations,
 ): number | null {
   const name = parseModelHandle(row.model)?.name ?? row.model;
   if (modelPrice(prices, name) === null) return null;
   if (size === null) return 0;
   const measured = { ...size, window_tokens: row.context_window_limit };
-  return reserveNanoUsd(prices, name, worstInputTokens(prices, name, measured), outputTokens);
+  const least = calibrations.get(name)?.bytes_per_token_min ?? null;
+  return reserveNanoUsd(prices, name, inputTokensToReserve(prices, name, measured, least), outputTokens);
 }

@@ -13,6 +13,7 @@ import {
 } from '@nightshift/db';
 import type { FlowDeps } from '../../flow-parts/deps.ts';
 import { sortLines, type Entry } from '../../flow-parts/results/sort-result-lines.ts';
+import { recordAnswers } from '../../flow-parts/record-work.ts';
 import { ringAfterCommit } from '../../flow-parts/ring.ts';
 import type { HeldLease } from '../../leases/keeper.ts';
 import type { Line } from '../../provider/line-splitter.ts';
@@ -53,24 +54,25 @@ export async function applyChunk(
   if (cancelled.length > 0)
     await inTransaction(deps.db, (trx) => pauseBatches(trx, cancelled, CANCELLED_ELSEWHERE));
   const quick = isWhole ? await tryQuickCalls(deps, lease, entries.values(), runs) : NOTHING_TRIED;
-  const { applied, failed, report } = await decideWhileFresh(deps, entries, runs, (facts) =>
+  const { decided, report } = await decideWhileFresh(deps, entries, runs, (facts) =>
     inTransaction(deps.db, async (trx) => {
       await holdLease(trx, lease);
       const decided = await decideChunk(deps, trx, entries, facts, quick);
       const report = await commitDecisions(trx, decided);
       if (bad.length > 0) await commitQuarantinedLines(trx, batch, bad);
       await deps.hooks?.('ingest.before_commit');
-      return { applied: decided.length, failed: failedLinesOf(decided), report };
+      return { decided, report };
     }),
   );
   await ringAfterCommit(deps, report, await markFinishedBatches(deps.db, report.ended_batch_ids));
+  await recordAnswers(deps, decided);
   return {
-    applied,
-    refused: entries.size - applied,
+    applied: decided.length,
+    refused: entries.size - decided.length,
     quarantined: bad.length,
     cut,
     alarms: trouble === null ? [] : [trouble],
-    failed,
+    failed: failedLinesOf(decided),
     evidence,
   };
 }

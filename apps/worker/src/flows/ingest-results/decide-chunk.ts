@@ -13,6 +13,7 @@ import {
 } from '@nightshift/agent-core';
 import {
   readBatchStates,
+  readLimitedSteps,
   readStepsAtLimit,
   type DecidedRun,
   type RunToDecide,
@@ -72,6 +73,12 @@ async function planSteps(
       .map(({ key }) => key),
     outputMaxima(deps.settings.prices),
   );
+  const limited = await readLimitedSteps(
+    trx,
+    [...entries.values()]
+      .filter(({ key, outcome }) => runs.get(key.run_id)?.budgeted === true && isCutOff(outcome))
+      .map(({ key }) => key),
+  );
   // A batch may have been cancelled while calls were made.
   const states = await readBatchStates(trx, [...new Set([...runs.values()].map((run) => run.batch_id))]);
   const due: DueStep[] = [];
@@ -81,14 +88,20 @@ async function planSteps(
     const { key } = entry;
     const batch_state = states.get(read.batch_id) ?? read.batch_state;
     const is_at_token_limit = atLimit.has(read.id);
-    const isAsRead = batch_state === read.batch_state && !is_at_token_limit;
-    const run = isAsRead ? read : { ...read, batch_state, is_at_token_limit };
+    const is_answer_limited = limited.has(read.id);
+    const isAsRead = batch_state === read.batch_state && !is_at_token_limit && !is_answer_limited;
+    const run = isAsRead ? read : { ...read, batch_state, is_at_token_limit, is_answer_limited };
     const cached = definitions.get(run.definition_id);
     const toolPolicy = cached?.toolPolicy ?? NO_TOOL_POLICY;
     const outcome = withPriceOf(entry.outcome, cached, deps.settings.prices);
     due.push({ run, key, outcome, toolPolicy, calls: callsOf(run, key, outcome, toolPolicy, quick) });
   }
   return due;
+}
+
+/** Whether the answer ends at its limit of tokens. */
+function isCutOff(outcome: StepOutcome): boolean {
+  return outcome.kind === 'answered' && outcome.answer.stop_reason === 'max_tokens';
 }
 
 const NO_CALLS: readonly StepCall[] = [];

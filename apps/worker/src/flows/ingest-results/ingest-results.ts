@@ -53,6 +53,7 @@ export async function ingestResults(deps: FlowDeps): Promise<FlowReport> {
     if (batch.crash_count >= CRASHES_MAX) await jitterDelay(deps, lease);
     const isAdopted = (await readOpenDoubts(db)).some((doubt) => doubt.provider_batch_id === batch.id);
     const pass = await streamPass(deps, batch, lease, isAdopted);
+    await deps.work.flush(db);
     const { end } = pass;
     const isStreamed = end === 'complete' || end === 'cut';
     const report = { ...claimed, ...failureReport(pass.failed) };

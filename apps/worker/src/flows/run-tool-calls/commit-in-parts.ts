@@ -15,6 +15,7 @@ import {
 import type { HeldLease } from '../../leases/keeper.ts';
 import { openChunkMemory } from '../../flow-parts/memory/chunk-memory.ts';
 import type { FlowDeps } from '../../flow-parts/deps.ts';
+import { recordEnds } from '../../flow-parts/record-work.ts';
 import type { CallReplies } from './ask-in-waves.ts';
 import { callsIn, isBuiltInCall, settledBy, type Call } from '../../flow-parts/calls/call.ts';
 
@@ -51,7 +52,7 @@ export async function commitInParts(
   part: readonly string[] = chunk.run_ids,
 ): Promise<PartsCommitted> {
   try {
-    const report = await inTransaction(deps.db, async (trx) => {
+    const { report, results } = await inTransaction(deps.db, async (trx) => {
       await holdLease(trx, lease);
       const runs = await lockRuns(
         trx,
@@ -77,10 +78,14 @@ export async function commitInParts(
         return { run, decision: decideResults(run, ended, toolPolicy, memoryOf(run, toolPolicy)) };
       });
       const whole = part.length === chunk.run_ids.length;
-      const committed = await commitToolResults(trx, chunk.id, results, whole ? null : part);
+      const report = await commitToolResults(trx, chunk.id, results, whole ? null : part);
       await deps.hooks?.('tools.before_commit');
-      return committed;
+      return { report, results };
     });
+    await recordEnds(
+      deps,
+      results.map(({ run, decision }) => ({ run, move: decision.run })),
+    );
     return { report, left: [], reason: null };
   } catch (error) {
     if (judgeError(error) !== 'poison' && !isStatementTimeout(error)) throw error;

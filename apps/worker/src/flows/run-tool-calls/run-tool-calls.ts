@@ -129,6 +129,7 @@ async function carryOutPortions(
       await markFinishedBatches(db, committed.report.ended_batch_ids),
     );
   }
+  await deps.work.flush(db);
   if (reason === null) return { ...about, ended: ended_runs };
 
   const settled = await settleLeft(deps, chunk, lease, { open, collected, left: new Set(left) });

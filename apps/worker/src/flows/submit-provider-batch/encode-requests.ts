@@ -51,7 +51,7 @@ export async function encodeRequests(
     batches: new Set(),
     unsendable: [],
     calibrations,
-    cacheMarks: await openCacheMarks(deps, calibrations),
+    cacheMarks: await openCacheMarks(deps, batch.credential, calibrations),
     sizes,
   };
   for (let from = 0; from < requests;) {
@@ -128,7 +128,7 @@ async function encodePage(
   { batch, unsendable, cacheMarks }: EncodingPass,
   page: readonly SealedRequest[],
 ): Promise<readonly EncodedRequest[]> {
-  const encode = await openEncoder(deps, deps.db, batch.nonce, page, cacheMarks(page));
+  const encode = await openEncoder(deps, deps.db, batch.nonce, page, await cacheMarks(page));
   const toBytes = createUtf8Blocks();
   const encoded: EncodedRequest[] = [];
   for (const request of page) {

@@ -3,6 +3,7 @@ import {
   commitOverdueRuns,
   commitWaitingRunsStarted,
   deleteOldIdempotencyKeys,
+  forgetWorkStatistics,
   inTransaction,
   markFinishedBatches,
   markIdleBatches,
@@ -63,6 +64,7 @@ export async function sweep(deps: FlowDeps): Promise<FlowReport> {
   const finished = await part(() => markFinishedBatches(db, ended), []);
   await part(() => inTransaction(db, (trx) => commitBlocksReleased(trx, AGENTS_PER_SWEEP)), undefined);
   await part(() => deleteOldIdempotencyKeys(db, IDEMPOTENCY_KEY_DAYS), undefined);
+  await part(() => forgetWorkStatistics(db), undefined);
   if (started + overdue.started + freed > 0) await bell.ring([{ kind: 'compose', id: '*' }]);
   const due = [...new Set([...idle, ...finished])];
   if (due.length > 0) await bell.ring(due.map((id) => ({ kind: 'finish', id })));

@@ -1,4 +1,4 @@
-import { NightshiftError, type Amount, type Cap } from '@nightshift/agent-core';
+import { NightshiftError, noRoomReason, type Amount, type Cap } from '@nightshift/agent-core';
 import type { Tx } from '../../connect.ts';
 import { NOW } from '../../fragments.ts';
 import { lockBatchState } from '../../locks/batch/lock-batch.ts';
@@ -12,7 +12,8 @@ const FIELDS = { cost_nanousd: 'max_cost_usd', output_tokens: 'max_output_tokens
 
 /**
  * Sets the caps of a batch and returns the number of runs queued again.
- * A batch paused at its cap resumes, and its waiting runs are queued; a batch paused by an operator stays paused.
+ * A batch paused at its cap resumes, and its waiting runs are queued, unless the new cap is too low for the next step: then it
+ * stays paused with the reason. A batch paused by an operator stays paused.
  * Throws: `not_found`; `conflict` for an ended batch, or for a batch accepted without a cap, whose requests have no
  * reservations; `validation_failed` for a cap below the spending and reservations.
  */
@@ -52,5 +53,9 @@ export async function changeCaps(
     .where('batch_id', '=', batchId)
     .execute();
   await trx.updateTable('batch').set({ updated_at: NOW }).where('id', '=', batchId).execute();
-  return budget.room === 'open' ? 0 : setRunning(trx, batchId);
+  if (budget.room === 'open') return 0;
+  const reason = budget.needs === null ? null : noRoomReason({ ...budget, cap }, budget.needs);
+  if (state !== 'paused' || reason === null) return setRunning(trx, batchId);
+  await trx.updateTable('batch').set({ state_reason: reason }).where('id', '=', batchId).execute();
+  return 0;
 }

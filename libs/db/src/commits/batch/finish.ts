@@ -47,6 +47,9 @@ export async function commitBatchFinish(
        set state = coalesce(${state}, state), updated_at = app_now(),
            state_reason = case when ${state}::text is null then state_reason end,
            completed_at = case when ${state}::text is null then completed_at else app_now() end,
+           estimate_error = case when ${state}::text = 'completed' then (
+             select (batch.expected_nanousd - sum(t.cost_nanousd)) / nullif(sum(t.cost_nanousd), 0)::float8
+               from batch_tally t where t.batch_id = batch.id having sum(t.unpriced_steps) = 0) end,
            next_due_at = case when ${state}::text is null
                               then app_now() + ${lookAgainMs} * interval '1 millisecond'
                               when callback_url is not null then app_now() end,

@@ -1,4 +1,4 @@
-import { batchMachine, transition, type Amount, type StepKey } from '@nightshift/agent-core';
+import { batchMachine, transition, type Admission, type Amount, type StepKey } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
 import { AS_FIRST } from '../../fragments.ts';
@@ -18,6 +18,8 @@ export interface ReservationVerdict {
     readonly run_id: string;
     readonly batch_id: string;
     readonly amount: Amount;
+    /** Limit of the answer below `max_tokens`. Default: none. */
+    readonly answer_limit?: number | null;
   }[];
   /** Runs whose step is taken out because their budget has no room: they wait for room, or end. */
   readonly turned_away: readonly string[];
@@ -25,7 +27,7 @@ export interface ReservationVerdict {
   readonly left: TakenOutRuns | null;
   /** Batches with runs that wait for room. */
   readonly short_batch_ids: readonly string[];
-  readonly paused: readonly { readonly batch_id: string; readonly reason: string }[];
+  readonly paused: Admission['paused'];
 }
 
 /**
@@ -41,11 +43,14 @@ export async function commitReservations(
 ): Promise<void> {
   const { reserved, turned_away, left, short_batch_ids, paused } = verdict;
   if (reserved.length > 0) {
-    const amounts = Object.fromEntries(reserved.map(({ run_id, amount }) => [run_id, amount]));
+    const amounts = Object.fromEntries(
+      reserved.map(({ run_id, amount, answer_limit }) => [run_id, { ...amount, answer_limit }]),
+    );
     // Looked up by run: a join would scan all of them per step when steps have no statistics.
     await sql`
       update step s set reserved_nanousd = (a.of -> s.run_id::text -> 'cost_nanousd')::bigint,
-                        reserved_output_tokens = (a.of -> s.run_id::text -> 'output_tokens')::int
+                        reserved_output_tokens = (a.of -> s.run_id::text -> 'output_tokens')::int,
+                        answer_limit = (a.of -> s.run_id::text ->> 'answer_limit')::int
         from (select ${JSON.stringify(amounts)}::jsonb as of) a
        where s.provider_batch_id = ${providerBatchId}::uuid and s.state = 'sealed' and a.of ? s.run_id::text
     `.execute(trx);
@@ -74,7 +79,11 @@ export async function commitReservations(
     );
   }
   const to = transition(batchMachine, 'running', 'pause');
-  for (const { batch_id, reason } of paused) {
+  for (const { batch_id, reason, needs } of paused) {
+    await sql`
+      update batch_budget set needs_nanousd = ${needs.cost_nanousd}, needs_output_tokens = ${needs.output_tokens}
+       where batch_id = ${batch_id}::uuid
+    `.execute(trx);
     await sql`
       update batch set state = ${to}, state_reason = ${reason}, updated_at = app_now()
        where id = ${batch_id}::uuid and state = 'running'
@@ -90,7 +99,7 @@ export interface SettledStep {
 }
 
 /**
- * Releases the reservations of settled steps and books their cost. The sweep queues runs that wait for room again.
+ * Releases the reservations of settled steps and books their cost, also above the reservation, which is counted. The sweep queues runs that wait for room again.
  * Locks: the budgets.
  */
 export async function settleReservations(trx: Tx, settled: readonly SettledStep[]): Promise<void> {
@@ -111,13 +120,19 @@ export async function settleReservations(trx: Tx, settled: readonly SettledStep[
     sums ${AS_FIRST} (
       select d.b, coalesce(sum(s.reserved_nanousd), 0)::bigint as held,
              coalesce(sum(s.reserved_output_tokens), 0)::bigint as held_tokens,
-             sum(d.c)::bigint as cost, sum(d.o)::bigint as tokens
+             sum(d.c)::bigint as cost, sum(d.o)::bigint as tokens,
+             count(*) filter (where d.c > s.reserved_nanousd or d.o > s.reserved_output_tokens) as overshoots,
+             coalesce(sum(greatest(0, d.c - s.reserved_nanousd)), 0)::bigint as overshot,
+             coalesce(sum(greatest(0, d.o - s.reserved_output_tokens)), 0)::bigint as overshot_tokens,
+             count(*) filter (where s.answer_limit is not null and s.stop_reason = 'max_tokens') as cut_offs
         from d join step s on s.run_id = d.r and s.number = d.n and s.attempt = d.a
        group by d.b)
     update batch_budget g
        set reserved_nanousd = g.reserved_nanousd - s.held,
            reserved_output_tokens = g.reserved_output_tokens - s.held_tokens,
            spent_nanousd = g.spent_nanousd + s.cost, spent_output_tokens = g.spent_output_tokens + s.tokens,
+           overshoots = g.overshoots + s.overshoots, overshot_nanousd = g.overshot_nanousd + s.overshot,
+           overshot_output_tokens = g.overshot_output_tokens + s.overshot_tokens, cut_offs = g.cut_offs + s.cut_offs,
            room = case g.room when 'short' then 'freed' else g.room end
       from sums s
      where g.batch_id = s.b

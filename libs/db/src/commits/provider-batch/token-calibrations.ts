@@ -18,6 +18,7 @@ type MeasuredSample = Usage & {
   readonly bytes: number;
   readonly bytes_per_token: number | null;
   readonly samples: number | null;
+  readonly bytes_per_token_min: number | null;
 };
 
 /**
@@ -28,7 +29,7 @@ type MeasuredSample = Usage & {
 export async function learnTokens(trx: Tx, samples: readonly TokenSample[]): Promise<void> {
   if (samples.length === 0) return;
   const { rows } = await sql<MeasuredSample>`
-    select d.model, d.bytes, c.bytes_per_token, c.samples, s.input_tokens, s.output_tokens, s.cache_write_5m_tokens,
+    select d.model, d.bytes, c.bytes_per_token, c.samples, c.bytes_per_token_min, s.input_tokens, s.output_tokens, s.cache_write_5m_tokens,
            s.cache_write_1h_tokens, s.cache_read_tokens
       from json_to_recordset(${JSON.stringify(samples)}::json)
              as d(run_id uuid, number int, attempt int, model text, bytes int)
@@ -37,22 +38,24 @@ export async function learnTokens(trx: Tx, samples: readonly TokenSample[]): Pro
      order by d.model
   `.execute(trx);
   const learnt = rows.flatMap((row) => {
-    const { model, bytes, bytes_per_token, samples: count } = row;
+    const { model, bytes, bytes_per_token, samples: count, bytes_per_token_min } = row;
     const present =
       bytes_per_token === null || count === null
         ? TOKEN_CALIBRATION_DEFAULT
-        : { bytes_per_token, samples: count };
+        : { bytes_per_token, samples: count, bytes_per_token_min };
     const next = calibrate(present, { bytes, tokens: promptTokens(row) });
     return next === present ? [] : [{ model, ...next }];
   });
   if (learnt.length === 0) return;
   await sql`
-    insert into token_calibration (model, project_id, bytes_per_token, samples)
-    select d.model, p.id, d.bytes_per_token, d.samples
-      from json_to_recordset(${JSON.stringify(learnt)}::json) as d(model text, bytes_per_token float8, samples int),
+    insert into token_calibration (model, project_id, bytes_per_token, samples, bytes_per_token_min)
+    select d.model, p.id, d.bytes_per_token, d.samples, d.bytes_per_token_min
+      from json_to_recordset(${JSON.stringify(learnt)}::json) 
+             as d(model text, bytes_per_token float8, samples int, bytes_per_token_min float8),
            (select id from project limit 1) p
      order by d.model
     on conflict (model) do update
-       set bytes_per_token = excluded.bytes_per_token, samples = excluded.samples, updated_at = app_now()
+       set bytes_per_token = excluded.bytes_per_token, samples = excluded.samples,
+           bytes_per_token_min = least(token_calibration.bytes_per_token_min, excluded.bytes_per_token_min), updated_at = app_now()
   `.execute(trx);
 }

@@ -1,4 +1,4 @@
-import type { Account } from '@nightshift/agent-core';
+import type { Account, Amount } from '@nightshift/agent-core';
 import type { Tx } from '../../connect.ts';
 import { anyUuid } from '../../fragments.ts';
 
@@ -7,6 +7,8 @@ export interface LockedBudget extends Account {
   readonly batch_id: string;
   /** Whether its ready runs wait for room; see the table. */
   readonly room: 'open' | 'short' | 'freed';
+  /** Use of the step for which it last paused; null: none. */
+  readonly needs: Amount | null;
 }
 
 /**
@@ -27,7 +29,7 @@ export async function lockBudgets(
       'spent_nanousd',
       'spent_output_tokens',
     ])
-    .select(['reserved_nanousd', 'reserved_output_tokens'])
+    .select(['reserved_nanousd', 'reserved_output_tokens', 'needs_nanousd', 'needs_output_tokens'])
     .where('batch_id', '=', anyUuid(batchIds))
     .orderBy('batch_id')
     .forNoKeyUpdate()
@@ -38,6 +40,10 @@ export async function lockBudgets(
       {
         batch_id: row.batch_id,
         room: row.room,
+        needs:
+          row.needs_nanousd === null || row.needs_output_tokens === null
+            ? null
+            : { cost_nanousd: row.needs_nanousd, output_tokens: row.needs_output_tokens },
         cap: { cost_nanousd: row.max_cost_nanousd, output_tokens: row.max_output_tokens },
         spent: { cost_nanousd: row.spent_nanousd, output_tokens: row.spent_output_tokens },
         reserved: { cost_nanousd: row.reserved_nanousd, output_tokens: row.reserved_output_tokens },

@@ -26,6 +26,10 @@ export interface BatchRow extends Usage {
   readonly completed_at: Date | null;
   readonly schedule_id: string | null;
   readonly tick_due_at: Date | null;
+  /** Null for a batch without an estimate. */
+  readonly expected_nanousd: number | null;
+  /** Share of the bill by which the estimate was above it; null before the end. */
+  readonly estimate_error: number | null;
   readonly queued: number;
   readonly completed: number;
   readonly failed: number;
@@ -43,6 +47,9 @@ export interface BatchRow extends Usage {
   readonly max_output_tokens: number | null;
   readonly reserved_nanousd: number | null;
   readonly reserved_output_tokens: number | null;
+  /** Answers above their reservation, and answers cut off at a limit under the cap. */
+  readonly overshoots: number | null;
+  readonly cut_offs: number | null;
 }
 
 /** Sums a count over the few tally rows of a batch, so that the cost does not depend on its size. */
@@ -97,9 +104,10 @@ function selectBatches(db: Database) {
     .select(['b.apply', 'b.callback_url'])
     .select(['b.callback_sent_at', 'b.callback_status_code', 'b.callback_error'])
     .select(['b.created_at', 'b.updated_at', 'b.cancel_requested_at', 'b.completed_at'])
-    .select(['b.schedule_id', 'b.tick_due_at'])
+    .select(['b.schedule_id', 'b.tick_due_at', 'b.expected_nanousd', 'b.estimate_error'])
     .select(['g.max_cost_nanousd', 'g.max_output_tokens', 'g.reserved_nanousd', 'g.reserved_output_tokens'])
     .select(['w.retrying', 'e.retry_error', 'e.retry_errors_vary'])
+    .select(['g.overshoots', 'g.cut_offs'])
     .selectAll('t');
 }
 

@@ -44,37 +44,6 @@ export async function readConversationSizes(
   return new Map(rows.map((row) => [row.id, row]));
 }
 
-/** Averages over earlier runs of an agent. */
-export interface RunHistory {
-  readonly steps: number;
-  readonly output_tokens_per_step: number;
-}
-
-/** Maximum runs per agent in the averages: the latest. */
-const RUNS_OF_AGENT = 5;
-
-/** Averages the latest ended runs of agents, without agents that have none. Index: `run_by_agent`, then `step`'s key. */
-export async function readRunHistory(
-  db: Database,
-  agentIds: readonly string[],
-): Promise<ReadonlyMap<string, RunHistory>> {
-  if (agentIds.length === 0) return new Map();
-  const { rows } = await sql<RunHistory & { agent_id: string }>`
-    select a.id as agent_id, avg(s.steps)::float8 as steps,
-           (sum(s.tokens) / sum(s.steps))::float8 as output_tokens_per_step
-      from unnest(${uuidArray(agentIds)}::uuid[]) as a(id)
-     cross join lateral (
-       select r.id from run r
-        where r.agent_id = a.id and r.ended_at is not null and r.started_at is not null
-        order by r.created_at desc, r.id desc limit ${RUNS_OF_AGENT}) r
-     cross join lateral (
-       select count(*) as steps, sum(output_tokens) as tokens from step where run_id = r.id and applied_at is not null) s
-     where s.steps > 0
-     group by a.id
-  `.execute(db);
-  return new Map(rows.map((row) => [row.agent_id, row]));
-}
-
 /** The end of an agent's last run. */
 export interface LastRun {
   readonly stop_reason: StopReason;

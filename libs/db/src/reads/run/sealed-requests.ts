@@ -55,7 +55,7 @@ export async function readSealedRequests(
   to: number,
 ): Promise<readonly SealedRequest[]> {
   const { rows } = await sql<SealedRequest>`
-    select s.ordinal, s.run_id, s.number, s.attempt, coalesce(s.max_tokens_fitted, s.max_tokens) as max_tokens,
+    select s.ordinal, s.run_id, s.number, s.attempt, least(coalesce(s.max_tokens_fitted, s.max_tokens), case when not s.is_summary then s.answer_limit end) as max_tokens,
            r.max_steps + r.summary_steps as steps_max, r.token_boost, s.reserved_output_tokens, r.batch_id, r.definition_id, r.trail::text as trail_json, s.context_to_seq - s.context_from_seq + 1 as messages_max, s.is_summary, o.summary, o.hidden,
            case when not s.is_summary then nullif(p.block_ids, '{}') end as block_ids,
            case when not s.is_summary then nullif(p.block_revisions, '{}') end as block_revisions, p.block_labels,

@@ -1,0 +1,104 @@
+import type { Cap } from '@nightshift/agent-core';
+import { auditInvariants } from '@nightshift/db';
+import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
+import { openHouse, type House, type SubmittedRun } from './house.ts';
+
+const dollars = (usd: number): Cap => ({ cost_nanousd: Math.round(usd * 1e9), output_tokens: null });
+
+let house: House;
+beforeEach(async () => {
+  house = await openHouse(inject('postgresUrl'));
+});
+afterEach(() => house.close());
+
+const inOrder = async (): Promise<void> => expect(await auditInvariants(house.database.db)).toEqual([]);
+
+/** Runs with one step that cost about a thousandth of a dollar each. */
+function tasks(count: number, rest: Partial<SubmittedRun> = {}): readonly SubmittedRun[] {
+  return Array.from({ length: count }, (_, index) => ({
+    input: `Task ${index}: ${'summarise these words in a few lines. '.repeat(180)}`,
+    max_tokens: 8_192,
+    ...rest,
+  }));
+}
+
+interface Budget {
+  readonly spent: number;
+  readonly overshoots: number;
+  readonly cut_offs: number;
+}
+
+async function budgetOf(batchId: string): Promise<Budget | undefined> {
+  const [row] = await house.rows<Budget>(
+    `select (spent_nanousd / 1e9)::float8 as spent, overshoots, cut_offs from batch_budget where batch_id = $1`,
+    [batchId],
+  );
+  return row;
+}
+
+const providerBatches = async (): Promise<number> =>
+  (await house.rows<{ count: number }>('select count(*)::int as count from provider_batch'))[0]?.count ?? 0;
+
+describe('a cap does not serialise', () => {
+  test('270 runs that cost about $0.28 under a cap of $1 take at most 5 provider batches', async () => {
+    const batch = await house.submit(tasks(270), { cap: dollars(1) });
+    await house.drive(house.worker({ settings: { chunk_lines: 1_000 } }), { rounds: 3_000 });
+    expect((await house.runsOf(batch.id)).every(({ state }) => state === 'completed')).toBe(true);
+    const budget = await budgetOf(batch.id);
+    expect(budget?.spent).toBeGreaterThan(0.2);
+    expect(budget?.spent).toBeLessThan(0.4);
+    expect(budget).toMatchObject({ overshoots: 0 });
+    expect(await providerBatches()).toBeLessThanOrEqual(5);
+    await inOrder();
+  });
+});
+
+describe('an answer cut off at its limit', () => {
+  test.each([
+    ['words', '⟦sim:maxTokensText⟧', [8_192]],
+    ['a call', '⟦sim:maxTokensMidToolUse⟧', [8_192, 16_384]],
+  ])('is asked for once more with all of max_tokens, paid and counted: %s', async (_what, input, then) => {
+    const tools = ['core_memory_append'];
+    await house.submit(tasks(20, { input: 'Say hello.', tools }));
+    const worker = house.worker();
+    await house.drive(worker);
+    const long = await house.submit([{ input, max_tokens: 8_192, tools }], { cap: dollars(1) });
+    await house.drive(worker);
+    const steps = await house.rows<{ most: number; output: number }>(
+      `select coalesce(s.answer_limit, s.max_tokens) as most, s.output_tokens as output
+         from step s join run r on r.id = s.run_id where r.batch_id = $1 order by s.attempt`,
+      [long.id],
+    );
+    expect(steps.map(({ most }) => most)).toEqual([256, ...then]);
+    for (const { most, output } of steps) expect(output).toBe(most);
+    expect((await house.runsOf(long.id))[0]).toMatchObject({ state: 'failed', stop_reason: 'max_tokens' });
+    expect(await budgetOf(long.id)).toMatchObject({ overshoots: 0, cut_offs: 1 });
+    await inOrder();
+  });
+});
+
+describe('an answer above its reservation', () => {
+  test('is booked in full and counted, and lets no further request pass', async () => {
+    const worker = house.worker({ settings: { requests_max: 10 } });
+    await house.submit(tasks(20));
+    await house.drive(worker);
+    // The samples promise far more bytes a token than it takes.
+    await house.rows('update token_calibration set bytes_per_token_min = 1000');
+    const batch = await house.submit(tasks(200), { cap: dollars(0.03) });
+    await house.drive(worker, { hasten: true });
+    const budget = await budgetOf(batch.id);
+    expect(budget?.overshoots).toBeGreaterThan(0);
+    const billed = await house.rows<{ usd: number }>(
+      `select (sum(cost_nanousd) / 1e9)::float8 as usd from step s join run r on r.id = s.run_id where r.batch_id = $1`,
+      [batch.id],
+    );
+    expect(budget?.spent).toBeCloseTo(billed[0]?.usd ?? 0, 9);
+    const [paused] = await house.rows('select state, state_reason from batch where id = $1', [batch.id]);
+    expect(paused).toMatchObject({
+      state: 'paused',
+      state_reason: expect.stringContaining('max_cost_usd') as string,
+    });
+    expect((await house.runsOf(batch.id)).some(({ state }) => state === 'ready')).toBe(true);
+    await inOrder();
+  });
+});

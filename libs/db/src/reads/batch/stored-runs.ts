@@ -1,0 +1,47 @@
+import type { Cap } from '@nightshift/agent-core';
+import { sql } from 'kysely';
+import type { Database } from '../../connect.ts';
+
+/** A stored run of a sample, for an estimate. */
+export interface StoredRun {
+  readonly agent_id: string;
+  readonly definition_id: string;
+  readonly conversation_id: string;
+  readonly max_steps: number;
+  readonly cap: Cap;
+  /** Bytes of input that waits outside the conversation. */
+  readonly queued_bytes: number;
+}
+
+/** A sample of the runs of a batch. */
+export interface StoredSample {
+  /** Stored runs of the batch. */
+  readonly runs: number;
+  readonly sample: readonly StoredRun[];
+}
+
+/** Reads up to `count` runs of a batch, evenly spread. Index: (batch, ordinal), primary keys. */
+export async function readStoredRuns(db: Database, batchId: string, count: number): Promise<StoredSample> {
+  const { rows } = await sql<
+    Omit<StoredRun, 'cap'> & {
+      readonly runs: number;
+      readonly cap_nanousd: number | null;
+      readonly cap_tokens: number | null;
+    }
+  >`
+    select b.accepted as runs, r.agent_id, r.definition_id, r.conversation_id, r.max_steps,
+           r.max_cost_nanousd as cap_nanousd, r.max_output_tokens as cap_tokens,
+           coalesce((select octet_length(q.messages::text) from queued_input q where q.run_id = r.id), 0) as queued_bytes
+      from batch b
+     cross join lateral generate_series(0, least(b.accepted, ${count}::int) - 1) as place
+      join run r on r.batch_id = b.id and r.ordinal = (place::bigint * b.accepted / least(b.accepted, ${count}::int))::int
+     where b.id = ${batchId}::uuid
+  `.execute(db);
+  return {
+    runs: rows[0]?.runs ?? 0,
+    sample: rows.map(({ runs: _runs, cap_nanousd, cap_tokens, ...run }) => ({
+      ...run,
+      cap: { cost_nanousd: cap_nanousd, output_tokens: cap_tokens },
+    })),
+  };
+}
