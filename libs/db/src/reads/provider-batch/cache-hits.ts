@@ -20,7 +20,7 @@ const ANSWERS = 200;
  */
 export async function readCacheHits(db: Database): Promise<ReadonlyMap<string, CacheHits>> {
   const { rows } = await sql<CacheHits & { model: string }>`
-    select s.model, (sum(least(s.cache_read_tokens, l.cached)) / sum(l.cached))::float8 as share, count(*)::int as answers
+    select s.model, sum(least(s.cache_read_tokens, l.cached))::float8 / sum(l.cached) as share, count(*)::int as answers
       from (select id from provider_batch where state in ('ended', 'ingested') order by created_at desc limit ${PROVIDER_BATCHES}) p
      cross join lateral (
        select * from step where provider_batch_id = p.id and ordinal < ${ANSWERS} and number > 1 and applied_at is not null) s
