@@ -10,8 +10,8 @@ export interface CacheHits {
 }
 
 /** Provider batches and answers of each that are measured: the latest. */
-const PROVIDER_BATCHES = 5;
-const ANSWERS = 200;
+const PROVIDER_BATCHES = 50;
+const ANSWERS = 40;
 
 /**
  * Measures the cache hits of recent answers by the provider's model name. Only answers count whose request marked all that
