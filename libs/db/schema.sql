@@ -341,6 +341,16 @@ create table definition (
   constraint definition_context_window_limit_check CHECK ((context_window_limit > 0))
 );
 
+create table deleted_item (
+  id uuid not null,
+  project_id uuid not null,
+  kind text not null,
+  created_at timestamp with time zone not null,
+  deleted_at timestamp with time zone not null default app_now(),
+  constraint deleted_item_pkey PRIMARY KEY (id),
+  constraint deleted_item_kind_check CHECK ((kind = ANY (ARRAY['tool'::text, 'schedule'::text])))
+);
+
 create table doubted_submission (
   nonce text not null,
   project_id uuid not null,
@@ -800,6 +810,7 @@ alter table credential add constraint credential_project_id_fkey FOREIGN KEY (pr
 alter table cursor_rewind add constraint cursor_rewind_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table cursor_span add constraint cursor_span_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table definition add constraint definition_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table deleted_item add constraint deleted_item_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table doubted_submission add constraint doubted_submission_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table doubted_submission add constraint doubted_submission_provider_batch_id_fkey FOREIGN KEY (provider_batch_id) REFERENCES provider_batch(id);
 alter table held_change add constraint held_change_agent_id_fkey FOREIGN KEY (agent_id) REFERENCES agent(id);

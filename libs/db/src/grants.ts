@@ -45,6 +45,7 @@ const TABLES: Readonly<Record<keyof DB, true>> = {
   audit_report: true,
   idempotency_key: true,
   token_calibration: true,
+  deleted_item: true,
 };
 
 /**

@@ -188,7 +188,7 @@ export {
   findIdempotentBatch,
   type IdempotentBatch,
 } from './reads/batch/idempotency-keys.ts';
-export type { Page } from './reads/keyset.ts';
+export { refuseCursor, type Page } from './reads/keyset.ts';
 export {
   listBatchMessages,
   listConversationMessages,

@@ -588,6 +588,15 @@ export interface TokenCalibrationTable {
 }
 
 /** All tables, by name. */
+/** The place of a deleted item in its list, for cursors. */
+export interface DeletedItemTable {
+  id: string;
+  project_id: string;
+  kind: 'tool' | 'schedule';
+  created_at: Timestamp;
+  deleted_at: Stamped;
+}
+
 export interface DB {
   project: ProjectTable;
   conversation: ConversationTable;
@@ -624,4 +633,5 @@ export interface DB {
   audit_report: AuditReportTable;
   idempotency_key: IdempotencyKeyTable;
   token_calibration: TokenCalibrationTable;
+  deleted_item: DeletedItemTable;
 }

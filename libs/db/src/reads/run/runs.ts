@@ -11,7 +11,7 @@ import { sql, type RawBuilder } from 'kysely';
 import type { Database } from '../../connect.ts';
 import { readCutPage, type Listed } from '../cut-page.ts';
 import { uuidArray } from '../../uuid-array.ts';
-import { readDirection, toKeyset, type Keyset, type Page } from '../keyset.ts';
+import { readDirection, refuseCursor, toKeyset, type Keyset, type Page } from '../keyset.ts';
 
 /** A run as stored. */
 export interface RunRow {
@@ -173,9 +173,12 @@ async function toOrdinalKeyset(db: Database, page: Page, batchId: string): Promi
   const { rows } = await sql<{ id: string; ordinal: number }>`
     select id, ordinal from run where id = any(${cursors}::uuid[]) and batch_id = ${batchId}
   `.execute(db);
-  const ordinalOf = (id: string | null): number | undefined => rows.find((row) => row.id === id)?.ordinal;
-  const after = ordinalOf(page.after);
-  const before = ordinalOf(page.before);
+  const ordinalOf = (side: 'after' | 'before'): number | undefined =>
+    page[side] === null
+      ? undefined
+      : (rows.find(({ id }) => id === page[side])?.ordinal ?? refuseCursor(side));
+  const after = ordinalOf('after');
+  const before = ordinalOf('before');
   const ascends = page.order === 'asc';
   const reads = readDirection(page);
   const conditions = [
