@@ -30,7 +30,7 @@ export {
   type WirePrefix,
 } from './base/ids.ts';
 export { ISSUES_MAX, listOf, recordOf } from './base/bounded.ts';
-export { inPlainWords } from './base/plain-words.ts';
+export { inPlainWords, NO_NUMBER } from './base/plain-words.ts';
 export { ERROR_CATALOGUE, isError, NightshiftError, type ErrorCode, type FieldError } from './base/errors.ts';
 export {
   fromStorable,

@@ -42,6 +42,8 @@ export interface Refusal {
   readonly message: string;
   /** Invalid fields with their JSON pointers, at most a hundred. */
   readonly fields: readonly FieldError[];
+  /** Number of invalid fields. Default: all that are named. */
+  readonly fields_total?: number;
 }
 
 /** A batch that can be accepted, or its refusal. */
@@ -61,8 +63,8 @@ export function planBatch(batch: PlannableBatch, facts: BatchFacts): BatchPlan {
 }
 
 /** Converts a refusal to an error of the catalogue. */
-export function toError({ code, message, fields }: Refusal): NightshiftError {
-  return new NightshiftError(code, message, { fields });
+export function toError({ code, message, ...fields }: Refusal): NightshiftError {
+  return new NightshiftError(code, message, fields);
 }
 
 /** Refuses deadlines that have passed by `now`. */
@@ -82,6 +84,7 @@ export function refusePassedDeadlines(batch: PlannableBatch, now: Date): Refusal
     code: 'validation_failed',
     message: `${first} ${message}. Nothing was stored.`,
     fields: paths.slice(0, ISSUES_MAX).map((path) => ({ path, message })),
+    fields_total: paths.length,
   };
 }
 
@@ -104,6 +107,7 @@ export function refuseUnknownAgents(
     code: 'not_found',
     message: `${first.message}${rest} Nothing was stored.`,
     fields: fields.slice(0, ISSUES_MAX),
+    fields_total: fields.length,
   };
 }
 

@@ -1,5 +1,4 @@
 import {
-  ISSUES_MAX,
   NightshiftError,
   planAccept,
   type LabelInUse,
@@ -149,9 +148,7 @@ async function assertNamesOfBatch(
   ];
   const [first] = fields;
   if (first === undefined) return;
-  throw new NightshiftError('not_found', `${first.path}: ${first.message}. Nothing was settled.`, {
-    fields: fields.slice(0, ISSUES_MAX),
-  });
+  throw new NightshiftError('not_found', `${first.path}: ${first.message}. Nothing was settled.`, { fields });
 }
 
 /** Returns the ids, with their paths, that are neither in `found` nor returned by the query `known`. */
