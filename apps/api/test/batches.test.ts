@@ -511,12 +511,12 @@ describe('a large batch', () => {
 });
 
 describe('reading', () => {
-  test('answers 400 for malformed ids and 404 for unknown ids', async () => {
+  test('answers 422 for malformed ids and 404 for unknown ids', async () => {
     for (const path of ['', '/messages']) {
-      expect((await api.call('GET', `/v1/messages/batches/job-1${path}`)).status).toBe(400);
+      expect((await api.call('GET', `/v1/messages/batches/job-1${path}`)).status).toBe(422);
       expect((await api.call('GET', `/v1/messages/batches/job-${UNKNOWN_UUID}${path}`)).status).toBe(404);
     }
-    expect((await api.call('PATCH', '/v1/messages/batches/nonsense/cancel')).status).toBe(400);
+    expect((await api.call('PATCH', '/v1/messages/batches/nonsense/cancel')).status).toBe(422);
     expect((await api.call('PATCH', `/v1/messages/batches/job-${UNKNOWN_UUID}/cancel`)).status).toBe(404);
   });
 

@@ -76,6 +76,7 @@ export {
   batchCostNanoUsd,
   loadPriceTable,
   modelPrice,
+  unknownModel,
   SHIPPED_PRICES,
   type ModelPrice,
   type PriceTable,

@@ -26,9 +26,7 @@ function validationError(errors: FieldErrors): NightshiftError {
     first === undefined
       ? 'The request is not valid.'
       : sentence(`${first.path === '' ? 'The body' : first.path}: ${first.message}`);
-  // Letta answers 400, not 422, for the id of a batch.
-  const code = first?.path === 'job_id' ? 'invalid_argument' : 'validation_failed';
-  return new NightshiftError(code, message, errors);
+  return new NightshiftError('validation_failed', message, errors);
 }
 
 const busy = (): NightshiftError => new NightshiftError('not_ready', 'The database is busy with this row.');
