@@ -609,6 +609,20 @@ describe('reading', () => {
   });
 });
 
+test('an input that fits no context window is refused with its size, and nothing is stored', async () => {
+  const agent_id = await createAgent(api);
+  const before = await countRows(api);
+  const answer = await submit([
+    { agent_id, input: 'short' },
+    { agent_id, input: 'x'.repeat(2_000_000) },
+  ]);
+  expect([answer.status, answer.body.errors[0].path]).toEqual([422, '/requests/1']);
+  expect(answer.body.detail).toMatch(
+    /^\/requests\/1 has a message of 20000\d\d bytes, which are at least 25000\d tokens; the context window of agent-\S+ holds 128000: /,
+  );
+  expect(await countRows(api)).toEqual(before);
+});
+
 describe('the messages of a batch', () => {
   test('come by request, page both ways without loss, and filter by agent', async () => {
     const agents = [await createAgent(api), await createAgent(api), await createAgent(api)];

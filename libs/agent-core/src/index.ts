@@ -287,6 +287,7 @@ export { isStoreCall, STORE_TOOLS } from './memory/store-tools.ts';
 export {
   calibrate,
   estimateContentTokens,
+  sizeBeyondWindow,
   estimateTokens,
   TOOL_PROMPT_TOKENS,
   IMAGE_TOKENS,
