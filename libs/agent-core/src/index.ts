@@ -258,7 +258,7 @@ export {
   type BlockWriter,
   type ConflictPolicy,
 } from './memory/conflict.ts';
-export type { Diff3 } from './memory/merge.ts';
+export { mergeThreeWay, type Diff3, type Merged } from './memory/merge.ts';
 export {
   describeChange,
   SHRINK_POLICY_DEFAULT,
