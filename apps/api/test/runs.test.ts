@@ -510,6 +510,23 @@ describe('the content of a run', () => {
     await set(['done', 'end_turn']);
   });
 
+  test('is found by whether its tool calls failed, within its batch', async () => {
+    const list = async (failed: boolean) => {
+      const { body } = await api.call('GET', `/v1/runs?batch_id=${batch.id}&tool_calls_failed=${failed}`);
+      return body.map(({ id }: { id: string }) => id);
+    };
+    expect([await list(true), await list(false)]).toEqual([[], [run.id]]);
+    for (const state of ['failed', 'unknown']) {
+      await api.database.pool.query('update tool_call set state = $2 where run_id = $1', [
+        run.id.slice(4),
+        state,
+      ]);
+      expect([await list(true), await list(false)]).toEqual([[run.id], []]);
+    }
+    const alone = await api.call('GET', '/v1/runs?tool_calls_failed=true');
+    expect([alone.status, alone.body.errors[0].path]).toEqual([422, '?tool_calls_failed']);
+  });
+
   test('shows its usage wherever it is read', async () => {
     const used = {
       steps: 2,

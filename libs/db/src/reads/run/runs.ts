@@ -48,6 +48,8 @@ export interface RunFilter {
   readonly agent_ids: readonly string[] | null;
   readonly states: readonly RunState[] | null;
   readonly stop_reasons: readonly StopReason[] | null;
+  /** Whether a call failed or has an unknown outcome. Looks at the calls of every run of the batch until the page is full. */
+  readonly tool_calls_failed: boolean | null;
 }
 
 const COLUMNS = [
@@ -85,7 +87,7 @@ export async function readRun(db: Database, projectId: string, runId: string): P
  * Reads a page of runs by age; runs of one batch by their place in it, which is the same order. A run that awaits its
  * caller also counts the message with its calls towards the page size.
  * Index: `run_by_age`, `run_by_agent`, or the unique (batch, ordinal); the primary key of `conversation` per queued run of
- * the page. A filter for open runs reads only runs as old as an open batch.
+ * the page, and of `tool_call` per run for a filter by calls. A filter for open runs reads only runs as old as an open batch.
  */
 export async function listRuns(
   db: Database,
@@ -150,6 +152,12 @@ function toConditions(projectId: string, filter: RunFilter): RawBuilder<unknown>
     ...(filter.batch_id === null ? [] : [sql`r.batch_id = ${filter.batch_id}`]),
     ...(filter.custom_id === null ? [] : [sql`r.custom_id = ${toStorableText(filter.custom_id)}`]),
     ...(filter.states === null ? [] : [sql`r.state = any(${[...filter.states]}::text[])`]),
+    ...(filter.tool_calls_failed === null
+      ? []
+      : [
+          sql`exists (select from tool_call c where c.run_id = r.id and c.state in ('failed', 'unknown'))
+                = ${filter.tool_calls_failed}`,
+        ]),
     ...(filter.stop_reasons === null ? [] : [sql`r.stop_reason = any(${[...filter.stop_reasons]}::text[])`]),
   ];
   return sql.join(conditions, sql` and `);
