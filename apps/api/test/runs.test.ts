@@ -155,6 +155,7 @@ describe('a run', () => {
         steps: 0,
         tool_calls: 0,
         failed_tool_calls: 0,
+        unknown_tool_calls: 0,
         input_tokens: 0,
         output_tokens: 0,
         cache_write_tokens: 0,
@@ -532,6 +533,7 @@ describe('the content of a run', () => {
       steps: 2,
       tool_calls: 1,
       failed_tool_calls: 0,
+      unknown_tool_calls: 0,
       input_tokens: 20,
       output_tokens: 6,
       cache_write_tokens: 0,
@@ -547,6 +549,12 @@ describe('the content of a run', () => {
     expect((await api.call('GET', `/v1/runs/${run.id}`)).body.usage).toEqual({
       ...used,
       failed_tool_calls: 1,
+    });
+    await setCall('unknown');
+    expect((await api.call('GET', `/v1/runs/${run.id}`)).body.usage).toEqual({
+      ...used,
+      failed_tool_calls: 1,
+      unknown_tool_calls: 1,
     });
     await setCall('succeeded');
   });

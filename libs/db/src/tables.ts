@@ -266,6 +266,7 @@ export interface BatchTallyTable {
   steps: Generated<number>;
   tool_calls: Generated<number>;
   failed_tool_calls: Generated<number>;
+  unknown_tool_calls: Generated<number>;
   input_tokens: Generated<number>;
   output_tokens: Generated<number>;
   cache_write_5m_tokens: Generated<number>;

@@ -206,6 +206,8 @@ export interface Usage {
   readonly steps: number;
   readonly tool_calls: number;
   readonly failed_tool_calls: number;
+  /** Of the failed calls: those whose outcome is unknown. */
+  readonly unknown_tool_calls: number;
   /** Uncached tokens read. */
   readonly input_tokens: number;
   readonly output_tokens: number;
@@ -232,7 +234,8 @@ export async function readRunUsages(
               case when count(*) = count(cost_nanousd) then coalesce(sum(cost_nanousd), 0)::bigint end as cost_nanousd
          from step where run_id = r.id) s
      cross join lateral (
-       select count(*) as tool_calls, count(*) filter (where state in ('failed', 'unknown')) as failed_tool_calls
+       select count(*) as tool_calls, count(*) filter (where state in ('failed', 'unknown')) as failed_tool_calls,
+              count(*) filter (where state = 'unknown') as unknown_tool_calls
          from tool_call where run_id = r.id) c
   `.execute(db);
   return new Map(rows.map(({ id, ...used }) => [id, used]));
