@@ -28,6 +28,9 @@ const WAIT_FOR_OTHERS_MS = 15 * 60_000;
 const BEAT_MS = 1_000;
 const SILENCE_MS = 10_000;
 const PARENT_LOOK_MS = 250;
+/** Scripts that give NIGHTSHIFT_API_KEY to the API, and the keys that the API accepts. */
+const SCRIPTS_WITH_KEY = /^scripts\/(start|demo)\.ts$/;
+const API_KEY = /^[!-~]{16,}$/;
 
 const parent = process.ppid;
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
@@ -45,6 +48,9 @@ const isWindows = process.platform === 'win32';
 const [script, ...scriptArguments] = process.argv.slice(2);
 if (script === undefined) fail('Usage: node scripts/bootstrap.mjs <script> [arguments]');
 
+const apiKey = process.env.NIGHTSHIFT_API_KEY || undefined;
+if (apiKey !== undefined && SCRIPTS_WITH_KEY.test(script) && !API_KEY.test(apiKey))
+  fail('NIGHTSHIFT_API_KEY must have at least 16 characters, all visible ASCII: no blanks, no line breaks.');
 if (!isInstalled()) await installOnce();
 await run(nodeToUse(), [join(root, script), ...scriptArguments]);
 

@@ -10,7 +10,13 @@ import {
 } from './stack/data-directory.ts';
 import { keepRunning } from './stack/keep-running.ts';
 import { PORT_DEFAULT, wantedPort } from './stack/port.ts';
-import { absolutePaths, apiSettings, providerWithKey, workerSettings } from './stack/settings.ts';
+import {
+  absolutePaths,
+  apiSettings,
+  checkApiKey,
+  providerWithKey,
+  workerSettings,
+} from './stack/settings.ts';
 import { heedSignals } from './stack/signals.ts';
 import { startStack, type Stack } from './stack/stack.ts';
 
@@ -84,6 +90,7 @@ async function start(): Promise<Stack> {
   const queueUrl = given('QUEUE_URL');
   if (queueUrl !== undefined) parseQueueUrl(queueUrl);
   const wanted = wantedPort();
+  checkApiKey(process.env);
   makeInDataDirectory(dataDir);
   if (flags.fresh) {
     refuseOthersDirectory(dataDir);

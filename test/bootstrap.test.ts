@@ -17,6 +17,7 @@ import {
 import { hostname, tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { environment } from '../apps/api/src/config.ts';
 
 const root = dirname(import.meta.dirname);
 let clone: string;
@@ -114,6 +115,38 @@ test('no package runs an install script', async () => {
   fakeNpm(`echo "$*" > "${clone}/asked"; mkdir -p node_modules/.bin`);
   await bootstrap('0');
   expect(readFileSync(join(clone, 'asked'), 'utf8')).toContain(' --ignore-scripts ');
+});
+
+test.each(['start', 'demo'])(
+  'a NIGHTSHIFT_API_KEY that the API would refuse ends %s before anything is installed',
+  async (name) => {
+    copyFileSync(join(clone, 'scripts/script.mjs'), join(clone, `scripts/${name}.ts`));
+    for (const key of [
+      'short',
+      'a key with blanks in it',
+      'ns_schlüssel_des_nachtdienstes',
+      'ns_key_with_a_line_break\n',
+    ]) {
+      expect(environment.shape.NIGHTSHIFT_API_KEY.safeParse(key).success).toBe(false);
+      vi.stubEnv('NIGHTSHIFT_API_KEY', key);
+      const { exitCode, stdout, stderr } = await start([`scripts/${name}.ts`, '0']).ended;
+      expect([exitCode, stdout]).toEqual([1, '']);
+      expect(stderr).toMatch(/^NIGHTSHIFT_API_KEY must have at least 16 characters, .*\n$/);
+      expect(stderr).not.toContain(key.trim());
+    }
+    expect([npmCalls(), existsSync(join(clone, '.data'))]).toEqual([[], false]);
+  },
+);
+
+test.each([
+  ['start', ''],
+  ['start', 'a_key_of_16_chars'],
+  ['script', 'short'],
+])('scripts/%s runs with the NIGHTSHIFT_API_KEY %j', async (name, key) => {
+  copyFileSync(join(clone, 'scripts/script.mjs'), join(clone, 'scripts/start.ts'));
+  vi.stubEnv('NIGHTSHIFT_API_KEY', key);
+  const path = name === 'start' ? 'scripts/start.ts' : 'scripts/script.mjs';
+  expect((await start([path, '0']).ended).exitCode).toBe(0);
 });
 
 test('a changed lockfile is installed again', async () => {

@@ -181,6 +181,7 @@ create table batch_tally (
   cost_nanousd bigint not null default 0,
   requires_action integer not null default 0,
   unpriced_steps integer not null default 0,
+  unknown_tool_calls integer not null default 0,
   constraint batch_tally_pkey PRIMARY KEY (batch_id, slot)
 ) with (fillfactor=50);
 
@@ -353,6 +354,16 @@ create table definition (
   constraint definition_pkey PRIMARY KEY (id),
   constraint definition_context_window_limit_check CHECK ((context_window_limit > 0)),
   constraint definition_strict_check CHECK ((json_typeof(strict) = 'object'::text))
+);
+
+create table deleted_item (
+  id uuid not null,
+  project_id uuid not null,
+  kind text not null,
+  created_at timestamp with time zone not null,
+  deleted_at timestamp with time zone not null default app_now(),
+  constraint deleted_item_pkey PRIMARY KEY (id),
+  constraint deleted_item_kind_check CHECK ((kind = ANY (ARRAY['tool'::text, 'schedule'::text])))
 );
 
 create table doubted_submission (
@@ -894,6 +905,7 @@ alter table credential add constraint credential_project_id_fkey FOREIGN KEY (pr
 alter table cursor_rewind add constraint cursor_rewind_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table cursor_span add constraint cursor_span_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table definition add constraint definition_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table deleted_item add constraint deleted_item_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table doubted_submission add constraint doubted_submission_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table doubted_submission add constraint doubted_submission_provider_batch_id_fkey FOREIGN KEY (provider_batch_id) REFERENCES provider_batch(id);
 alter table failed_lines add constraint failed_lines_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);

@@ -16,8 +16,10 @@ export function errorsPage(): string {
     'The `code` of an error is stable. Its text is for people and may change: it names the field or the row, and ends with ' +
       'the next action.',
     '## Answered by the API',
-    'The body has the members of RFC 9457: `type` (`urn:nightshift:error:<code>`), `title`, `status`, `detail`. It also has ' +
-      '`code`, `message` (the same as `detail`), `errors` (the wrong fields, each with `path` and `message`) and `request_id`. ' +
+    'An error is `application/problem+json`. Its body has the members of RFC 9457: `type` (`urn:nightshift:error:<code>`), `title`, `status`, `detail`. It also has ' +
+      '`code`, `message` (the same as `detail`), `errors` (the wrong fields, each with `path` and `message`), ' +
+      '`errors_total` and `request_id`. `errors` names at most 100 fields; `errors_total` is their number, or null if ' +
+      'checking stopped at the limit. ' +
       'A `path` is a JSON Pointer into the body, `?name` for a query parameter (`?name.0` in a list), or the name of a part ' +
       'of the URL.',
     table(['Code', 'Status', 'Title', 'What to do next'], answered),

@@ -1,5 +1,5 @@
 import { delimiter, resolve } from 'node:path';
-import { VARIABLES as API_VARIABLES } from '../../apps/api/src/config.ts';
+import { environment as apiEnvironment, VARIABLES as API_VARIABLES } from '../../apps/api/src/config.ts';
 import { VARIABLES as WORKER_VARIABLES } from '../../apps/worker/src/config.ts';
 import { parseQueueUrl } from '../../libs/queue/src/index.ts';
 import { safeUrl } from '../../libs/services/src/index.ts';
@@ -84,6 +84,18 @@ export function workerSettings(env: Environment): Record<string, string> {
   return settingsOf(
     env,
     WORKER_VARIABLES.filter((name) => name !== 'ANTHROPIC_BASE_URL' || hasKey),
+  );
+}
+
+/**
+ * Checks NIGHTSHIFT_API_KEY by the API's rule, before anything starts. An empty one counts as absent.
+ * Throws an error without the key.
+ */
+export function checkApiKey(env: Environment): void {
+  const key = env['NIGHTSHIFT_API_KEY'] || undefined;
+  if (apiEnvironment.shape.NIGHTSHIFT_API_KEY.safeParse(key).success) return;
+  throw new Error(
+    'NIGHTSHIFT_API_KEY must have at least 16 characters, all visible ASCII: no blanks, no line breaks.',
   );
 }
 

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readdirSync, renameSync } from 'node:fs';
+import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { keepApiKey } from '../../apps/api/src/api-key.ts';
 import {
@@ -19,6 +19,7 @@ import {
 import type pg from 'pg';
 import { refuseOthers } from './guest.ts';
 import { freePort } from './port.ts';
+import { keepPreviousLogs } from './previous-logs.ts';
 import { startProcess, type StackProcess } from './processes.ts';
 import { toolLeftOut } from './tool-left-out.ts';
 import {
@@ -334,15 +335,6 @@ async function startProvider(
       return again.simulator;
     },
   };
-}
-
-/** Renames the logs of the last start to `<name>.previous.log`. */
-function keepPreviousLogs(logs: string): void {
-  if (!existsSync(logs)) return;
-  for (const file of readdirSync(logs)) {
-    const [, name] = /^(.+)(?<![.]previous)[.]log$/.exec(file) ?? [];
-    if (name !== undefined) renameSync(join(logs, file), join(logs, `${name}.previous.log`));
-  }
 }
 
 /** Milliseconds for the API to be ready. */

@@ -233,6 +233,10 @@ test.each([
   [{ WORKERS: '0' }, "WORKERS must be a whole number from 1 to 64, not '0'.\n"],
   [{ PORT: 'abc' }, "PORT must be a whole number from 0 to 65535, not 'abc'.\n"],
   [
+    { NIGHTSHIFT_API_KEY: 'short' },
+    'NIGHTSHIFT_API_KEY must have at least 16 characters, all visible ASCII: no blanks, no line breaks.\n',
+  ],
+  [
     { QUEUE_URL: 'foo' },
     "QUEUE_URL is not usable: give redis://, rediss://, postgres:// or postgresql:// with a host, or the word 'none'\n",
   ],
@@ -242,10 +246,13 @@ test.each([
   expect(service.shown()).toBe(message);
 });
 
-test('the demo refuses an invalid PORT by name, before anything starts', async () => {
-  const demo = start({ PORT: 'abc' }, [process.execPath, 'scripts/demo.ts']);
+test.each([
+  [{ PORT: 'abc' }, /^PORT must be a whole number from 0 to 65535, not 'abc'\.\n$/],
+  [{ NIGHTSHIFT_API_KEY: 'short' }, /^NIGHTSHIFT_API_KEY must have at least 16 characters, .*\n$/],
+])('the demo refuses %j by name, before anything starts', async (env, message) => {
+  const demo = start(env, [process.execPath, 'scripts/demo.ts']);
   expect(await demo.ended).toBe(1);
-  expect(demo.shown()).toBe("PORT must be a whole number from 0 to 65535, not 'abc'.\n");
+  expect(demo.shown()).toMatch(message);
   expect(readdirSync(dir)).toEqual([]);
 });
 
@@ -255,8 +262,8 @@ test.each([
     /^Starting .*\nworker-1 ended \(code 1\) before it was ready: .*LEASE_MS.*\nIts log: .*worker-1\.log\n$/,
   ],
   [
-    { NIGHTSHIFT_API_KEY: 'short' },
-    /^Starting .*\napi ended \(code 1\) before it was ready: .*NIGHTSHIFT_API_KEY.*\nIts log: .*api\.log\n$/,
+    { BODY_BYTES_TOGETHER_MAX: '0' },
+    /^Starting .*\napi ended \(code 1\) before it was ready: .*BODY_BYTES_TOGETHER_MAX.*\nIts log: .*api\.log\n$/,
   ],
 ])("%j is reported with the refusing program's message, without a stack trace", async (env, message) => {
   const service = start(env);

@@ -6,6 +6,7 @@ import {
   JSON_DEPTH_MAX,
   measureJson,
   NightshiftError,
+  NO_NUMBER,
   pointerTo,
 } from '@nightshift/agent-core';
 import { BATCH_BYTES_MAX, sentence } from '@nightshift/intake';
@@ -110,7 +111,8 @@ function parseBody(
     value = parsed;
   });
   const place = findInexact(body);
-  if (place !== null) throw inexact(pointerTo(body, place));
+  if (place !== null)
+    throw inexact(pointerTo(body, place), Number.isFinite(Number.parseFloat(body.slice(place))));
   return value;
 }
 
@@ -151,9 +153,11 @@ function parseErrorOf(body: string): string {
   return 'The body holds a key that would change a prototype (__proto__, or prototype in constructor).';
 }
 
-/** Reports a number that would lose digits. */
-function inexact(path: string): NightshiftError {
-  const message = 'is a number that would lose digits: write it as a string';
+/** Reports a number that overflows in the words of a field that is no number, or a whole number that would lose digits. */
+function inexact(path: string, isFinite: boolean): NightshiftError {
+  const message = isFinite
+    ? 'must be a whole number of at most 2^53, or a string if the field takes text: it would lose digits'
+    : NO_NUMBER;
   const what = path === '' ? 'The body' : path;
   return new NightshiftError('validation_failed', `${what} ${message}.`, { fields: [{ path, message }] });
 }

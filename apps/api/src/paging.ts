@@ -31,7 +31,9 @@ export function pageQuery<Prefix extends WirePrefix>(
   defaults: { readonly limit: number; readonly order: 'asc' | 'desc' },
 ) {
   return {
-    after: wireId(prefix).optional().describe('Id of an item; the page holds the items after it.'),
+    after: wireId(prefix)
+      .optional()
+      .describe('Id of an item of the list; the page holds the items after it. Any other id is a 422.'),
     before: wireId(prefix).optional().describe('Id of an item; the page holds the items just before it.'),
     limit: pageLimit(defaults.limit),
     order: z.enum(['asc', 'desc']).default(defaults.order),

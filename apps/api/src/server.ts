@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { SHIPPED_PRICES, type PriceTable } from '@nightshift/agent-core';
+import { NightshiftError, SHIPPED_PRICES, type PriceTable } from '@nightshift/agent-core';
 import { DEFAULT_PROJECT_ID, inTransaction, registerMemoryTools, type Database } from '@nightshift/db';
 import Fastify, { LogController, type FastifyServerOptions } from 'fastify';
 import { serializerCompiler, validatorCompiler, type ZodTypeProvider } from 'fastify-type-provider-zod';
@@ -75,7 +75,8 @@ export function buildServer(deps: ServerDeps): App {
     keepAliveTimeout: TIMES.keepAliveTimeout,
     http: { headersTimeout: TIMES.headersTimeout, maxHeaderSize: HEADER_BYTES_MAX },
     maxRequestsPerSocket: 10_000,
-    return503OnClosing: true,
+    // The first hook answers with a problem.
+    return503OnClosing: false,
     forceCloseConnections: 'idle',
     frameworkErrors: answerError,
     clientErrorHandler: answerClientError,
@@ -93,6 +94,7 @@ export function buildServer(deps: ServerDeps): App {
   if (isMain) logRequests(app);
   drainConnections(app);
   app.addHook('onRequest', async (request, reply) => {
+    if (!isOpen) throw new NightshiftError('not_ready', 'The server is shutting down.');
     void reply.header('x-request-id', request.id).header('x-content-type-options', 'nosniff');
   });
   app.addHook('preValidation', coerceQuery);

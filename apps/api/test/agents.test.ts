@@ -314,9 +314,9 @@ describe('creating an agent', () => {
 
   test.each<[string, object, number, string]>([
     ['no model', {}, 400, '/model'],
-    ['a model without provider', { model: 'claude-haiku-4-5' }, 400, '/model'],
-    ['an unknown model', { model: 'anthropic/claude-9' }, 404, '/model'],
-    ['another provider', { model: 'openai/gpt-4' }, 404, '/model'],
+    ['a model without provider', { model: 'claude-haiku-4-5' }, 422, '/model'],
+    ['an unknown model', { model: 'anthropic/claude-9' }, 422, '/model'],
+    ['another provider', { model: 'openai/gpt-4' }, 422, '/model'],
     [
       'an llm_config with two models',
       { llm_config: { model: 'claude-opus-4-5', handle: model } },
@@ -626,7 +626,7 @@ describe('changing an agent', () => {
   test.each<[string, object, number]>([
     ['an unknown tool', { tool_ids: [`tool-${UNKNOWN_UUID}`], name: 'changed' }, 400],
     ['an unknown block', { block_ids: [`block-${UNKNOWN_UUID}`], name: 'changed' }, 404],
-    ['an unknown model', { model: 'anthropic/claude-9', name: 'changed' }, 404],
+    ['an unknown model', { model: 'anthropic/claude-9', name: 'changed' }, 422],
     ['an invalid response format', { response_format: { type: 'x' }, name: 'changed' }, 422],
     ['an unknown field', { modle: 'anthropic/claude-haiku-4-5', name: 'changed' }, 422],
     ['a field that is for creation only', { tools: ['rethink_memory'], name: 'changed' }, 422],

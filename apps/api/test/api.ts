@@ -64,7 +64,7 @@ export async function openApi(): Promise<TestApi> {
       return {
         status: answer.statusCode,
         headers: answer.headers as Record<string, string>,
-        body: answer.headers['content-type']?.toString().startsWith('application/json')
+        body: /^application\/(problem\+)?json/.test(answer.headers['content-type']?.toString() ?? '')
           ? JSON.parse(answer.body)
           : answer.body,
       };

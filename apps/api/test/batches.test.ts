@@ -51,6 +51,7 @@ describe('submitting', () => {
         steps: 0,
         tool_calls: 0,
         failed_tool_calls: 0,
+        unknown_tool_calls: 0,
         input_tokens: 0,
         output_tokens: 0,
         cache_write_tokens: 0,
@@ -512,12 +513,12 @@ describe('a large batch', () => {
 });
 
 describe('reading', () => {
-  test('answers 400 for malformed ids and 404 for unknown ids', async () => {
+  test('answers 422 for malformed ids and 404 for unknown ids', async () => {
     for (const path of ['', '/messages']) {
-      expect((await api.call('GET', `/v1/messages/batches/job-1${path}`)).status).toBe(400);
+      expect((await api.call('GET', `/v1/messages/batches/job-1${path}`)).status).toBe(422);
       expect((await api.call('GET', `/v1/messages/batches/job-${UNKNOWN_UUID}${path}`)).status).toBe(404);
     }
-    expect((await api.call('PATCH', '/v1/messages/batches/nonsense/cancel')).status).toBe(400);
+    expect((await api.call('PATCH', '/v1/messages/batches/nonsense/cancel')).status).toBe(422);
     expect((await api.call('PATCH', `/v1/messages/batches/job-${UNKNOWN_UUID}/cancel`)).status).toBe(404);
   });
 
@@ -539,6 +540,7 @@ describe('reading', () => {
           steps: 2,
           tool_calls: 3,
           failed_tool_calls: slot,
+          unknown_tool_calls: slot,
           input_tokens: 100,
           output_tokens: 5,
           cache_read_tokens: 7,
@@ -552,6 +554,7 @@ describe('reading', () => {
         steps: 4,
         tool_calls: 6,
         failed_tool_calls: 1,
+        unknown_tool_calls: 1,
         input_tokens: 200,
         output_tokens: 10,
         cache_read_tokens: 14,
@@ -610,6 +613,20 @@ describe('reading', () => {
   });
 });
 
+test('an input that fits no context window is refused with its size, and nothing is stored', async () => {
+  const agent_id = await createAgent(api);
+  const before = await countRows(api);
+  const answer = await submit([
+    { agent_id, input: 'short' },
+    { agent_id, input: 'x'.repeat(2_000_000) },
+  ]);
+  expect([answer.status, answer.body.errors[0].path]).toEqual([422, '/requests/1']);
+  expect(answer.body.detail).toMatch(
+    /^\/requests\/1 has a message of 20000\d\d bytes, which are at least 25000\d tokens; the context window of agent-\S+ holds 128000: /,
+  );
+  expect(await countRows(api)).toEqual(before);
+});
+
 describe('the messages of a batch', () => {
   test('come by request, page both ways without loss, and filter by agent', async () => {
     const agents = [await createAgent(api), await createAgent(api), await createAgent(api)];
@@ -648,9 +665,11 @@ describe('the messages of a batch', () => {
     const older = await api.call('GET', `${path}?limit=2&cursor=${last}&sort_descending=false`);
     const [, prev = ''] = /, <([^>]+)>; rel="prev"$/.exec(older.headers.link!) ?? [];
     expect(textsOf(await api.call('GET', prev))).toEqual(['0a']);
-    // A message of another conversation is no cursor in this list.
     const foreign = toWireId('message', messageUuid('01890000-0000-7000-8000-000000000000', 5));
-    expect(textsOf(await api.call('GET', `${path}?order=asc&limit=1&after=${foreign}`))).toEqual(['0a']);
+    expect(await api.call('GET', `${path}?order=asc&limit=1&after=${foreign}`)).toMatchObject({
+      status: 422,
+      body: { errors: [{ path: '?after', message: 'names no item of this list' }] },
+    });
   });
 
   test('of a waiting run come when it starts', async () => {

@@ -212,6 +212,7 @@ test.each([
   const socket = createConnection(Number(port), hostname);
   socket.end(`${text}\r\n\r\n`);
   const [head = '', body = ''] = (await readText(socket)).split('\r\n\r\n');
+  expect(head).toContain('\r\nContent-Type: application/problem+json');
   expect(head).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
   expect(JSON.parse(body)).toMatchObject({
     status,
@@ -246,4 +247,52 @@ test('a URL with a part that is too long has the usual error form', async () => 
   const answer = await api.call('GET', `/v1/agents/${'a'.repeat(600)}`);
   expect(answer.status).toBeGreaterThanOrEqual(400);
   expect(answer.body).toMatchObject({ detail: expect.any(String), request_id: expect.any(String) });
+});
+
+test.each([
+  ['401', 'GET', '/v1/agents', undefined, { authorization: '' }],
+  ['404', 'GET', '/v1/nothing', undefined, {}],
+  ['404', 'GET', `/v1/agents/agent-${UNKNOWN_UUID}`, undefined, {}],
+  ['405', 'PUT', '/v1/agents', {}, {}],
+  ['413', 'POST', '/v1/blocks', JSON.stringify({ label: 'a', value: 'x'.repeat(17_000_000) }), {}],
+  ['415', 'POST', '/v1/blocks', 'a', { 'content-type': 'text/plain' }],
+  ['422', 'POST', '/v1/batches', {}, {}],
+  ['422', 'POST', '/v1/batches', `${' '.repeat(100_000)}{}`, {}],
+] as const)('an error %s of %s %s is a problem of RFC 9457', async (status, method, url, body, headers) => {
+  const answer = await api.call(method, url, body, headers);
+  expect([answer.status, answer.headers['content-type']]).toEqual([
+    Number(status),
+    'application/problem+json',
+  ]);
+  expect(answer.body).toMatchObject({ status: Number(status), errors_total: answer.body.errors.length });
+});
+
+test('errors beyond the first hundred are counted, and the error says so', async () => {
+  const unknown = Object.fromEntries(Array.from({ length: 150 }, (_, n) => [`x${n}`, n]));
+  const { body } = await api.call('POST', '/v1/blocks', { label: 'a', value: '', ...unknown });
+  expect(body.errors).toHaveLength(100);
+  expect(body.errors_total).toBe(150);
+  expect(body.detail).toContain('`errors` names 100 of 150.');
+
+  const requests = Array.from({ length: 120 }, () => ({ agent_id: `agent-${UNKNOWN_UUID}`, input: 'a' }));
+  const batch = (await api.call('POST', '/v1/batches', { requests })).body;
+  expect([batch.errors.length, batch.errors_total]).toEqual([100, 120]);
+});
+
+test('a request to a server that is shutting down is a problem too', async () => {
+  const app = buildServer({
+    db: api.database.db,
+    bell: { ring: () => Promise.resolve() },
+    apiKey: API_KEY,
+    model: 'simulator',
+  });
+  const answers: Response[] = [];
+  app.addHook('preClose', async () => {
+    answers.push(await fetch(`${address}/v1/agents`));
+  });
+  const address = await app.listen({ host: '127.0.0.1', port: 0 });
+  await app.close();
+  expect(answers.map(({ status, headers }) => [status, headers.get('content-type')])).toEqual([
+    [503, 'application/problem+json'],
+  ]);
 });

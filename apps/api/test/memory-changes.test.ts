@@ -419,25 +419,84 @@ describe('the held changes of a batch under review', () => {
     expect((await api.call('POST', `${url}/reject`, { block_ids: [second?.block_id] })).body.rejected).toBe(
       1,
     );
-    // A decision stays, and repeating it is no error.
-    const repeats = [
-      both,
-      { block_ids: [first?.block_id, second?.block_id] },
-      { agent_ids: [second?.agent_id, first?.agent_id] },
-    ];
-    for (const filter of repeats) {
+    // Repeating a decision is no error.
+    for (const filter of [both, { agent_ids: [first?.agent_id] }]) {
       const accept = await api.call('POST', `${url}/accept`, filter);
       expect([accept.status, accept.body.accepted]).toEqual([200, 0]);
-      const reject = await api.call('POST', `${url}/reject`, filter);
-      expect([reject.status, reject.body.rejected]).toEqual([200, 0]);
     }
-    const mixed = { agent_ids: agents.map(({ agent_id }) => agent_id), block_ids: null };
-    expect((await api.call('POST', `${url}/accept`, mixed)).body.accepted).toBe(1);
+    const again = await api.call('POST', `${url}/reject`, { block_ids: [second?.block_id] });
+    expect([again.status, again.body.rejected]).toEqual([200, 0]);
+    // A decision stays.
+    const [rejected] = (await api.call('GET', `${url}?state=rejected`)).body;
+    for (const [verb, filter, path] of [
+      ['accept', { block_ids: [first?.block_id, second?.block_id] }, '/block_ids/1'],
+      ['accept', { agent_ids: agents.map(({ agent_id }) => agent_id) }, '/agent_ids/1'],
+      ['reject', both, '/agent_ids/0'],
+    ] as const) {
+      const { status, body } = await api.call('POST', `${url}/${verb}`, filter);
+      expect([status, body.code, body.errors[0].path]).toEqual([409, 'conflict', path]);
+      if (verb === 'accept')
+        expect(body.errors[0].message).toBe(
+          `the change of ${second?.agent_id} to 'notes' was rejected at ${rejected.settled_at}`,
+        );
+    }
+    expect((await api.call('GET', `${url}?state=held`)).body).toHaveLength(1);
+    expect((await api.call('POST', `${url}/accept`, {})).body.accepted).toBe(1);
     expect((await api.call('GET', `/v1/blocks/${third?.block_id}`)).body.value).toBe('three');
     for (const filter of [undefined, {}, { agent_ids: null }]) {
       expect((await api.call('POST', `${url}/accept`, filter)).status).toBe(200);
       expect((await api.call('POST', `${url}/reject`, filter)).status).toBe(200);
     }
+  });
+
+  test('of agents whose runs have ended are settled before the batch has ended', async () => {
+    const { job_id, agents } = await aHoldingBatch(['one', 'two', 'three']);
+    const [first, second, third] = agents.map(({ agent_id }) => agent_id);
+    await api.database.pool.query(
+      `update run set state = 'cancelled', stop_reason = 'cancelled', ended_at = app_now()
+        where batch_id = $1 and agent_id = any($2)`,
+      [job_id.slice(4), [first?.slice(6), third?.slice(6)]],
+    );
+    const url = `/v1/batches/${job_id}/held-changes`;
+    for (const verb of ['accept', 'reject']) {
+      const all = await api.call('POST', `${url}/${verb}`, {});
+      expect([all.status, all.body.code]).toEqual([409, 'batch_running']);
+      expect(all.body.detail).toContain('agent_ids');
+      const { status, body } = await api.call('POST', `${url}/${verb}`, { agent_ids: [first, second] });
+      expect([status, body.errors]).toEqual([
+        409,
+        [{ path: '/agent_ids/1', message: `${second} has a run that has not ended` }],
+      ]);
+    }
+    expect((await api.call('POST', `${url}/accept`, { agent_ids: [first] })).body.accepted).toBe(1);
+    expect((await api.call('POST', `${url}/reject`, { agent_ids: [third] })).body.rejected).toBe(1);
+    expect((await api.call('GET', `${url}?state=held`)).body).toHaveLength(1);
+  });
+
+  test('are rebased or forced as on_conflict says', async () => {
+    const { job_id, agents, end } = await aHoldingBatch(['a\nb\nC'], 'a\nb\nc');
+    await end();
+    const url = `/v1/batches/${job_id}/held-changes/accept`;
+    const block = `/v1/blocks/${agents[0]?.block_id}`;
+    await api.call('PATCH', block, { value: 'a\nb\nsee' });
+    expect((await api.call('POST', url, { on_conflict: 'always' })).body.errors[0].path).toBe('/on_conflict');
+    for (const body of [{}, { on_conflict: 'fail' }, { on_conflict: 'rebase' }])
+      expect((await api.call('POST', url, body)).body).toMatchObject({
+        accepted: 0,
+        stale: [{ reason: 'edited' }],
+      });
+    await api.call('PATCH', block, { value: 'A\nb\nc' });
+    expect((await api.call('POST', url, { on_conflict: 'rebase' })).body).toMatchObject({
+      accepted: 1,
+      stale: [],
+    });
+    expect((await api.call('GET', block)).body.value).toBe('A\nb\nC');
+    const forced = await aHoldingBatch(['mine'], 'before');
+    await forced.end();
+    await api.call('PATCH', `/v1/blocks/${forced.agents[0]?.block_id}`, { value: 'theirs' });
+    const path = `/v1/batches/${forced.job_id}/held-changes/accept`;
+    expect((await api.call('POST', path, { on_conflict: 'force' })).body.accepted).toBe(1);
+    expect((await api.call('GET', `/v1/blocks/${forced.agents[0]?.block_id}`)).body.value).toBe('mine');
   });
 
   test('need a batch with apply auto or review', async () => {

@@ -155,6 +155,7 @@ describe('a run', () => {
         steps: 0,
         tool_calls: 0,
         failed_tool_calls: 0,
+        unknown_tool_calls: 0,
         input_tokens: 0,
         output_tokens: 0,
         cache_write_tokens: 0,
@@ -543,11 +544,29 @@ describe('the content of a run', () => {
     await set(['done', 'end_turn']);
   });
 
+  test('is found by whether its tool calls failed, within its batch', async () => {
+    const list = async (failed: boolean) => {
+      const { body } = await api.call('GET', `/v1/runs?batch_id=${batch.id}&tool_calls_failed=${failed}`);
+      return body.map(({ id }: { id: string }) => id);
+    };
+    expect([await list(true), await list(false)]).toEqual([[], [run.id]]);
+    for (const state of ['failed', 'unknown']) {
+      await api.database.pool.query('update tool_call set state = $2 where run_id = $1', [
+        run.id.slice(4),
+        state,
+      ]);
+      expect([await list(true), await list(false)]).toEqual([[run.id], []]);
+    }
+    const alone = await api.call('GET', '/v1/runs?tool_calls_failed=true');
+    expect([alone.status, alone.body.errors[0].path]).toEqual([422, '?tool_calls_failed']);
+  });
+
   test('shows its usage wherever it is read', async () => {
     const used = {
       steps: 2,
       tool_calls: 1,
       failed_tool_calls: 0,
+      unknown_tool_calls: 0,
       input_tokens: 20,
       output_tokens: 6,
       cache_write_tokens: 0,
@@ -563,6 +582,12 @@ describe('the content of a run', () => {
     expect((await api.call('GET', `/v1/runs/${run.id}`)).body.usage).toEqual({
       ...used,
       failed_tool_calls: 1,
+    });
+    await setCall('unknown');
+    expect((await api.call('GET', `/v1/runs/${run.id}`)).body.usage).toEqual({
+      ...used,
+      failed_tool_calls: 1,
+      unknown_tool_calls: 1,
     });
     await setCall('succeeded');
   });

@@ -348,6 +348,8 @@ describe('an unusable template stores nothing', () => {
     }));
     const { body } = await map('{{ a }}', inputs);
     expect(body.errors).toHaveLength(100);
+    expect(body.errors_total).toBeNull();
+    expect(body.detail).toContain('Checking stopped after 100 errors; there may be more.');
     expect(body.errors.slice(0, 2).map((error: { path: string }) => error.path)).toEqual([
       '/inputs/1/variables',
       '/inputs/3/variables',

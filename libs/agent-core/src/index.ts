@@ -30,7 +30,7 @@ export {
   type WirePrefix,
 } from './base/ids.ts';
 export { ISSUES_MAX, listOf, recordOf } from './base/bounded.ts';
-export { inPlainWords } from './base/plain-words.ts';
+export { inPlainWords, NO_NUMBER } from './base/plain-words.ts';
 export { ERROR_CATALOGUE, isError, NightshiftError, type ErrorCode, type FieldError } from './base/errors.ts';
 export {
   fromStorable,
@@ -78,6 +78,7 @@ export {
   batchCostNanoUsd,
   loadPriceTable,
   modelPrice,
+  unknownModel,
   SHIPPED_PRICES,
   type ModelPrice,
   type PriceTable,
@@ -279,7 +280,7 @@ export {
   type BlockWriter,
   type ConflictPolicy,
 } from './memory/conflict.ts';
-export type { Diff3 } from './memory/merge.ts';
+export { mergeThreeWay, type Diff3, type Merged } from './memory/merge.ts';
 export {
   describeChange,
   SHRINK_POLICY_DEFAULT,
@@ -308,6 +309,7 @@ export { isStoreCall, STORE_TOOLS } from './memory/store-tools.ts';
 export {
   calibrate,
   estimateContentTokens,
+  sizeBeyondWindow,
   estimateTokens,
   TOOL_PROMPT_TOKENS,
   IMAGE_TOKENS,

@@ -50,6 +50,7 @@ const TABLES: Readonly<Record<keyof DB, true>> = {
   model_outage: true,
   failed_lines: true,
   work_statistic: true,
+  deleted_item: true,
 };
 
 /**

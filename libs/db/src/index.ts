@@ -79,9 +79,10 @@ export {
   acceptHeldChanges,
   rejectHeldChanges,
   type AcceptReport,
-  type HeldFilter,
   type StaleChange,
 } from './commits/memory/settle-held-changes.ts';
+export type { HeldFilter } from './commits/memory/held-row.ts';
+export type { OnConflict } from './commits/memory/resolve-stale.ts';
 export { insertCursorSpans, type NewCursorSpan } from './commits/cursor/insert-cursor-spans.ts';
 export { rewindCursor, type RewindTarget } from './commits/cursor/rewind-cursor.ts';
 export { relabelBlock, writeBlock, type BlockContent } from './commits/memory/write-block.ts';
@@ -186,7 +187,7 @@ export {
   findIdempotentBatch,
   type IdempotentBatch,
 } from './reads/batch/idempotency-keys.ts';
-export type { Page } from './reads/keyset.ts';
+export { refuseCursor, type Page } from './reads/keyset.ts';
 export {
   listBatchMessages,
   listConversationMessages,

@@ -277,6 +277,7 @@ export interface BatchTallyTable {
   steps: Generated<number>;
   tool_calls: Generated<number>;
   failed_tool_calls: Generated<number>;
+  unknown_tool_calls: Generated<number>;
   input_tokens: Generated<number>;
   output_tokens: Generated<number>;
   cache_write_5m_tokens: Generated<number>;
@@ -663,6 +664,15 @@ export interface WorkStatisticTable {
 }
 
 /** All tables, by name. */
+/** The place of a deleted item in its list, for cursors. */
+export interface DeletedItemTable {
+  id: string;
+  project_id: string;
+  kind: 'tool' | 'schedule';
+  created_at: Timestamp;
+  deleted_at: Stamped;
+}
+
 export interface DB {
   project: ProjectTable;
   conversation: ConversationTable;
@@ -704,4 +714,5 @@ export interface DB {
   model_outage: ModelOutageTable;
   failed_lines: FailedLinesTable;
   work_statistic: WorkStatisticTable;
+  deleted_item: DeletedItemTable;
 }

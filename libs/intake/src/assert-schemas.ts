@@ -57,7 +57,10 @@ export async function assertSchemas(
   }
   const [first] = fields;
   if (first === undefined) return;
-  throw new NightshiftError('validation_failed', sentence(`${first.path}: ${first.message}`), { fields });
+  throw new NightshiftError('validation_failed', sentence(`${first.path}: ${first.message}`), {
+    fields,
+    fields_total: fields.length === ISSUES_MAX ? null : fields.length,
+  });
 }
 
 function* schemasOf(body: SchemaHolders) {

@@ -5,6 +5,7 @@ import {
   NightshiftError,
   parseModelHandle,
   parseToolRules,
+  sizeBeyondWindow,
   type Cap,
   type Definition,
   type ErrorCode,
@@ -42,6 +43,8 @@ export interface Refusal {
   readonly message: string;
   /** Invalid fields with their JSON pointers, at most a hundred. */
   readonly fields: readonly FieldError[];
+  /** Number of invalid fields. Default: all that are named. */
+  readonly fields_total?: number;
 }
 
 /** A batch that can be accepted, or its refusal. */
@@ -49,20 +52,21 @@ export type BatchPlan =
   | { readonly kind: 'plan'; readonly agents: readonly RunAgent[] }
   | { readonly kind: 'refusal'; readonly refusal: Refusal };
 
-/** Checks a batch against the facts: deadlines, agents, tool rules, tools, and prices for its caps, in this order. */
+/** Checks a batch against the facts: deadlines, agents, tool rules, tools, lengths of messages, and prices for its caps, in this order. */
 export function planBatch(batch: PlannableBatch, facts: BatchFacts): BatchPlan {
   const refusal =
     refusePassedDeadlines(batch, facts.now) ??
     refuseUnknownAgents(batch, facts.requested, facts.agents) ??
     refuseUnfitAgents(batch, facts) ??
+    refuseLongMessages(batch, facts) ??
     refuseUnpricedCaps(batch, facts);
   if (refusal !== null) return { kind: 'refusal', refusal };
   return { kind: 'plan', agents: agentsOf(facts) };
 }
 
 /** Converts a refusal to an error of the catalogue. */
-export function toError({ code, message, fields }: Refusal): NightshiftError {
-  return new NightshiftError(code, message, { fields });
+export function toError({ code, message, ...fields }: Refusal): NightshiftError {
+  return new NightshiftError(code, message, fields);
 }
 
 /** Refuses deadlines that have passed by `now`. */
@@ -82,6 +86,7 @@ export function refusePassedDeadlines(batch: PlannableBatch, now: Date): Refusal
     code: 'validation_failed',
     message: `${first} ${message}. Nothing was stored.`,
     fields: paths.slice(0, ISSUES_MAX).map((path) => ({ path, message })),
+    fields_total: paths.length,
   };
 }
 
@@ -104,6 +109,7 @@ export function refuseUnknownAgents(
     code: 'not_found',
     message: `${first.message}${rest} Nothing was stored.`,
     fields: fields.slice(0, ISSUES_MAX),
+    fields_total: fields.length,
   };
 }
 
@@ -139,6 +145,35 @@ export function refuseUnfit(
     code: 'validation_failed',
     message: `${path} ${message} Nothing was stored.`,
     fields: [{ path, message }],
+  };
+}
+
+/**
+ * Refuses messages that fit no request, however many bytes a token has. A run with such a message would only end with
+ * `context_overflow`.
+ */
+function refuseLongMessages(batch: PlannableBatch, facts: BatchFacts): Refusal | null {
+  const agents = agentsOf(facts);
+  const fields = batch.runs.flatMap(({ agent_id, messages }, index) => {
+    const { context_window_limit: window = Infinity } = agents[index] ?? {};
+    for (const { content } of messages) {
+      const size = sizeBeyondWindow(content, window);
+      if (size === null) continue;
+      const path = batch.shared_path === null ? pathOf(batch, index) : `/inputs/${index}/variables`;
+      const message =
+        `has a message of ${size.bytes} bytes, which are at least ${size.tokens} tokens; the context window of ` +
+        `agent-${agent_id} holds ${window}: shorten the message, or raise context_window_limit`;
+      return [{ path, message }];
+    }
+    return [];
+  });
+  const [first] = fields;
+  if (first === undefined) return null;
+  return {
+    code: 'validation_failed',
+    message: `${first.path} ${first.message}. Nothing was stored.`,
+    fields: fields.slice(0, ISSUES_MAX),
+    fields_total: fields.length,
   };
 }
 

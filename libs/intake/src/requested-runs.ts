@@ -99,9 +99,7 @@ async function fillTemplate(
   throw new NightshiftError(
     'validation_failed',
     `${sentence(`${first.path}: ${first.message}`)} Nothing was stored.`,
-    {
-      fields: fields.slice(0, ISSUES_MAX),
-    },
+    { fields, fields_total: next < inputs.length ? null : fields.length },
   );
 }
 

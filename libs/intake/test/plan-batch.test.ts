@@ -21,6 +21,7 @@ const agent = (more: Partial<RunAgent> = {}): RunAgent => ({
   definition_id: 'definition',
   is_stored: true,
   model: 'anthropic/claude-haiku-4-5',
+  context_window_limit: 200_000,
   doubts: null,
   ...more,
 });
@@ -70,6 +71,31 @@ describe('the plan of a batch', () => {
     const paths = pathsOf(plan(runs, { a: agent() }, { deadline: past }));
     expect(paths).toHaveLength(100);
     expect(paths.slice(0, 2)).toEqual(['/deadline', '/requests/1/deadline']);
+  });
+
+  test('is refused for a message that is longer than the context window at eight bytes a token, with its size', () => {
+    const say = (text: string) => ({
+      messages: [{ role: 'user' as const, content: [{ type: 'text', text }], otid: null, name: null }],
+    });
+    const small = agent({ context_window_limit: 1_000 });
+    const runs = [
+      run('a', say('x'.repeat(7_900))),
+      run('a', say('ä'.repeat(4_000))),
+      run('a', say('x'.repeat(8_000))),
+    ];
+    const planned = plan(runs, { a: small });
+    expect(pathsOf(planned)).toEqual(['/requests/1', '/requests/2']);
+    expect(planned).toMatchObject({
+      refusal: {
+        code: 'validation_failed',
+        message:
+          '/requests/1 has a message of 8027 bytes, which are at least 1004 tokens; the context window of agent-a holds ' +
+          '1000: shorten the message, or raise context_window_limit. Nothing was stored.',
+      },
+    });
+    expect(plan(runs, { a: agent() }).kind).toBe('plan');
+    const shared = plan(runs, { a: small }, { shared_path: '/template' });
+    expect(pathsOf(shared)).toEqual(['/inputs/1/variables', '/inputs/2/variables']);
   });
 
   test('is refused once for the deadline, agent or tool of a template', () => {

@@ -3,7 +3,7 @@ import { isStatementTimeout } from '@nightshift/db';
 import { STATEMENT_MS } from '@nightshift/services';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { App } from '../context.ts';
-import { toAnswer, toProblem, type ErrorAnswer } from './problem.ts';
+import { PROBLEM_TYPE, toAnswer, toProblem, type ErrorAnswer } from './problem.ts';
 import { answerOf } from './answer-of.ts';
 
 /** The client has disconnected. */
@@ -70,7 +70,7 @@ function send(request: FastifyRequest, reply: FastifyReply, answer: ErrorAnswer)
   void reply
     .code(answer.status)
     .header('x-request-id', request.id)
-    .type('application/json; charset=utf-8')
+    .type(PROBLEM_TYPE)
     .serializer((payload) => JSON.stringify(payload))
     .send(toProblem(answer, request.id));
 }

@@ -1,8 +1,8 @@
-import { NightshiftError, type FieldError } from '@nightshift/agent-core';
+import { NightshiftError } from '@nightshift/agent-core';
 import { sentence } from '@nightshift/intake';
 import type { FastifyError } from 'fastify';
 import { INTERNAL, toAnswer, type ErrorAnswer } from './problem.ts';
-import { toFieldErrors } from './field-errors.ts';
+import { toFieldErrors, type FieldErrors } from './field-errors.ts';
 
 /**
  * Converts a thrown value to an answer. Hides the texts of the database and of libraries. `bodyLimit` is the route's limit in
@@ -20,15 +20,13 @@ export function answerOf(error: unknown, bodyLimit: () => number): ErrorAnswer {
   return LOST_CONNECTION.test(error.message) ? toAnswer(away()) : INTERNAL;
 }
 
-function validationError(fields: readonly FieldError[]): NightshiftError {
-  const [first] = fields;
+function validationError(errors: FieldErrors): NightshiftError {
+  const [first] = errors.fields;
   const message =
     first === undefined
       ? 'The request is not valid.'
       : sentence(`${first.path === '' ? 'The body' : first.path}: ${first.message}`);
-  // Letta answers 400, not 422, for the id of a batch.
-  const code = first?.path === 'job_id' ? 'invalid_argument' : 'validation_failed';
-  return new NightshiftError(code, message, { fields });
+  return new NightshiftError('validation_failed', message, errors);
 }
 
 const busy = (): NightshiftError => new NightshiftError('not_ready', 'The database is busy with this row.');

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import { NightshiftError } from '@nightshift/agent-core';
-import { toAnswer, toProblem } from './problem.ts';
+import { PROBLEM_TYPE, toAnswer, toProblem } from './problem.ts';
 
 /** Largest URL and headers together. Unit: bytes. A list in a query may name a thousand ids. */
 export const HEADER_BYTES_MAX = 128 * 1024;
@@ -25,7 +25,7 @@ export function answerClientError(error: NodeJS.ErrnoException, socket: Socket):
     const answer = { ...toAnswer(new NightshiftError('invalid_argument', message)), status };
     const body = JSON.stringify(toProblem(answer, id));
     socket.write(
-      `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: application/json; charset=utf-8\r\n` +
+      `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: ${PROBLEM_TYPE}\r\n` +
         `Content-Length: ${Buffer.byteLength(body)}\r\nX-Request-Id: ${id}\r\nConnection: close\r\n\r\n${body}`,
     );
   }

@@ -1,4 +1,4 @@
-import { inPlainWords, ISSUES_MAX, type FieldError } from '@nightshift/agent-core';
+import { inPlainWords, ISSUES_MAX, NO_NUMBER, type FieldError } from '@nightshift/agent-core';
 
 /** A Zod issue from the validator: a joined path, the rest in `params`. */
 export interface ValidationIssue {
@@ -15,22 +15,33 @@ interface NestedIssue {
   readonly keys?: readonly string[];
 }
 
+/** Field errors, and their number; null if there may be more than were counted. */
+export interface FieldErrors {
+  readonly fields: readonly FieldError[];
+  readonly fields_total: number | null;
+}
+
 /**
- * Converts issues to at most about a hundred field errors. Paths: JSON Pointers into a body, `?name` for the query, names for
+ * Converts issues to at most a hundred field errors. Paths: JSON Pointers into a body, `?name` for the query, names for
  * path parameters.
  */
-export function toFieldErrors(
-  issues: readonly ValidationIssue[],
-  context: string | undefined,
-): readonly FieldError[] {
-  return issues
-    .slice(0, ISSUES_MAX)
-    .flatMap((issue) => {
-      const path = issue.instancePath === '/' ? [] : issue.instancePath.slice(1).split('/');
-      return explain({ ...issue.params, path, message: issue.message ?? 'is not valid' });
-    })
-    .slice(0, ISSUES_MAX)
-    .map(({ path, message }) => ({ path: toPath(path, context), message }));
+export function toFieldErrors(issues: readonly ValidationIssue[], context: string | undefined): FieldErrors {
+  const explained = issues.slice(0, ISSUES_MAX).flatMap((issue) => {
+    const path = issue.instancePath === '/' ? [] : issue.instancePath.slice(1).split('/');
+    return explain({ ...issue.params, path, message: issue.message ?? 'is not valid' });
+  });
+  return {
+    fields: explained.slice(0, ISSUES_MAX).map(({ path, message }) => ({
+      path: toPath(path, context),
+      // A query and a path have no quotes.
+      message:
+        context === 'querystring' || context === 'params'
+          ? message.replace(NO_NUMBER, 'must be a number')
+          : message,
+    })),
+    // Lists are read until they have this many issues; see `listOf`.
+    fields_total: issues.length >= ISSUES_MAX ? null : explained.length,
+  };
 }
 
 /** Explains an issue: a union by its best matching branch, unknown keys one after the other. */
@@ -38,9 +49,7 @@ function explain(
   issue: NestedIssue,
 ): readonly { readonly path: readonly PropertyKey[]; readonly message: string }[] {
   if (issue.keys !== undefined) {
-    return issue.keys
-      .slice(0, ISSUES_MAX)
-      .map((key) => ({ path: [...issue.path, key], message: 'is not known here' }));
+    return issue.keys.map((key) => ({ path: [...issue.path, key], message: 'is not known here' }));
   }
   const branches = (issue.errors ?? []).filter((branch) => branch.length > 0);
   if (branches.length === 0) return [{ path: issue.path, message: inPlainWords(issue.message) }];

@@ -1,5 +1,5 @@
 import type { NightshiftError } from '@nightshift/agent-core';
-import { ERROR_CATALOGUE, type ErrorCode, type FieldError } from '@nightshift/agent-core';
+import { ERROR_CATALOGUE, ISSUES_MAX, type ErrorCode, type FieldError } from '@nightshift/agent-core';
 import { z } from 'zod';
 
 /** The codes that clients may see. */
@@ -7,9 +7,12 @@ const CODES = (Object.keys(ERROR_CATALOGUE) as ErrorCode[]).filter(
   (code) => code === 'internal' || ERROR_CATALOGUE[code].status !== null,
 );
 
+/** The media type of every error. */
+export const PROBLEM_TYPE = 'application/problem+json';
+
 /**
  * The body of every error: RFC 9457's members, with `detail` as the string that Letta's clients expect. Its content type is
- * application/json, because Letta's clients read other types as text.
+ * {@link PROBLEM_TYPE}.
  */
 export const problemSchema = z
   .object({
@@ -21,7 +24,11 @@ export const problemSchema = z
     message: z.string().describe('Same as detail.'),
     errors: z
       .array(z.object({ path: z.string(), message: z.string() }).meta({ id: 'FieldError' }))
-      .describe('The wrong fields.'),
+      .describe(`The wrong fields; at most ${ISSUES_MAX}, see \`errors_total\`.`),
+    errors_total: z
+      .int()
+      .nullable()
+      .describe('Number of wrong fields. Null: checking stopped at the limit, and there may be more.'),
     request_id: z.string(),
   })
   .meta({ id: 'Problem' });
@@ -33,6 +40,7 @@ export interface ErrorAnswer {
   readonly status: number;
   readonly message: string;
   readonly fields: readonly FieldError[];
+  readonly fields_total: number | null;
   /** Seconds until the client should retry; null for no retry. */
   readonly retryAfterSeconds: number | null;
 }
@@ -46,6 +54,7 @@ export function toAnswer(error: NightshiftError): ErrorAnswer {
     status,
     message: error.message,
     fields: error.fields,
+    fields_total: error.fields_total,
     retryAfterSeconds: status === 503 ? 1 : null,
   };
 }
@@ -56,13 +65,14 @@ export const INTERNAL: ErrorAnswer = {
   status: 500,
   message: 'An unknown error occurred.',
   fields: [],
+  fields_total: 0,
   retryAfterSeconds: null,
 };
 
 /** Returns the body of an error answer. */
 export function toProblem(answer: ErrorAnswer, requestId: string): Problem {
   const { title, next } = ERROR_CATALOGUE[answer.code];
-  const detail = `${answer.message} ${next}`;
+  const detail = [answer.message, ...cutOf(answer), next].join(' ');
   return {
     type: `urn:nightshift:error:${answer.code}`,
     title,
@@ -71,6 +81,13 @@ export function toProblem(answer: ErrorAnswer, requestId: string): Problem {
     code: answer.code,
     message: detail,
     errors: answer.fields.map(({ path, message }) => ({ path, message })),
+    errors_total: answer.fields_total,
     request_id: requestId,
   };
+}
+
+/** Says that `errors` does not name all wrong fields. */
+function cutOf({ fields: { length }, fields_total }: ErrorAnswer): readonly string[] {
+  if (fields_total === null) return [`Checking stopped after ${length} errors; there may be more.`];
+  return fields_total > length ? [`\`errors\` names ${length} of ${fields_total}.`] : [];
 }

@@ -115,16 +115,29 @@ export const heldChange = z
   .meta({ id: 'HeldChange' });
 export type HeldChangeResponse = z.output<typeof heldChange>;
 
+const heldFilterFields = z.strictObject({
+  agent_ids: listOf(wireId('agent'), 10_000).min(1).nullish().describe('Agents of the batch.'),
+  block_ids: listOf(wireId('block'), 10_000)
+    .min(1)
+    .nullish()
+    .describe('`block_id` of each change. For a new block, which has no id yet: the `id` of its change.'),
+});
+
 /** Filter of the held changes to settle; default: all of the batch. */
-export const heldFilter = z
-  .strictObject({
-    agent_ids: listOf(wireId('agent'), 10_000).min(1).nullish().describe('Agents of the batch.'),
-    block_ids: listOf(wireId('block'), 10_000)
-      .min(1)
-      .nullish()
-      .describe('`block_id` of each change. For a new block, which has no id yet: the `id` of its change.'),
+export const heldFilter = heldFilterFields.meta({ id: 'HeldFilter' }).nullish();
+
+/** What is accepted, and what happens to changes of blocks that were edited meanwhile. */
+export const acceptInput = heldFilterFields
+  .extend({
+    on_conflict: z
+      .enum(['fail', 'rebase', 'force'])
+      .default('fail')
+      .describe(
+        'A change of a block that has been edited since the agent saw it: `fail` reports it, and it stays held; `rebase` ' +
+          'merges it with the present text by lines, and fails if both changed the same lines; `force` overwrites the edits.',
+      ),
   })
-  .meta({ id: 'HeldFilter' })
+  .meta({ id: 'AcceptInput' })
   .nullish();
 
 export const acceptReport = z

@@ -11,6 +11,9 @@ export const usage = z
     failed_tool_calls: z
       .int()
       .describe('Calls that ended in an error or were interrupted; counted at the end of their step.'),
+    unknown_tool_calls: z
+      .int()
+      .describe('Of the failed calls: those that were interrupted and may have taken effect.'),
     input_tokens: z.int().describe('Tokens read without a cache.'),
     output_tokens: z.int(),
     cache_write_tokens: z.int(),

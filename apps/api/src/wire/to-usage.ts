@@ -9,6 +9,7 @@ export function toUsage(used: Usage): z.output<typeof usage> {
     steps: used.steps,
     tool_calls: used.tool_calls,
     failed_tool_calls: used.failed_tool_calls,
+    unknown_tool_calls: used.unknown_tool_calls,
     input_tokens: used.input_tokens,
     output_tokens: used.output_tokens,
     cache_write_tokens: used.cache_write_tokens,

@@ -1,5 +1,12 @@
 import type {} from '../../../../test/global-setup.ts';
-import { auditInvariants, DEFAULT_PROJECT_ID, deleteAgent, inTransaction, revertBatch } from '@nightshift/db';
+import {
+  auditInvariants,
+  DEFAULT_PROJECT_ID,
+  deleteAgent,
+  inTransaction,
+  revertBatch,
+  type HeldFilter,
+} from '@nightshift/db';
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
 import type { FlowDeps } from '../../src/flow-parts/deps.ts';
 import { call, openHouse, type House, type SubmittedBatch, type SubmittedRun } from './house.ts';
@@ -22,8 +29,10 @@ const blocksOf = (agentId: string | undefined) =>
       where k.agent_id = $1 and k.label = b.label order by k.label`,
     [agentId],
   );
-const revert = (batch: SubmittedBatch, force = false) =>
-  inTransaction(house.database.db, (trx) => revertBatch(trx, DEFAULT_PROJECT_ID, batch.id, force));
+const revert = (batch: SubmittedBatch, force = false, filter: Partial<HeldFilter> = {}) =>
+  inTransaction(house.database.db, (trx) =>
+    revertBatch(trx, DEFAULT_PROJECT_ID, batch.id, force, { agent_ids: null, block_ids: null, ...filter }),
+  );
 
 async function run(runs: readonly SubmittedRun[]): Promise<SubmittedBatch> {
   const batch = await house.submit(runs);
@@ -55,6 +64,70 @@ describe('reverting a batch', () => {
       { head_revision: 4 },
     ]);
     expect(await revert(batch)).toMatchObject({ restored: [], deleted: [], refused: [] });
+  });
+
+  test('restores only the named agents or blocks', async () => {
+    const batch = await run(
+      ['a', 'b', 'c'].map((name) => ({
+        input: [append('x'), append('x', 'plan')].join('\n'),
+        blocks: { notes: name, plan: name },
+        tools: ['core_memory_append'],
+      })),
+    );
+    const [first = '', second = '', third = ''] = batch.agent_ids;
+    const texts = async () =>
+      Promise.all(batch.agent_ids.map(async (id) => (await blocksOf(id)).map(({ value }) => value)));
+    expect(await revert(batch, false, { agent_ids: [first] })).toMatchObject({ refused: [], forced: [] });
+    expect(await texts()).toEqual([
+      ['a', 'a'],
+      ['b\nx', 'b\nx'],
+      ['c\nx', 'c\nx'],
+    ]);
+    const [block] = await house.rows<{ id: string }>(
+      `select block_id as id from agent_block where agent_id = $1 and label = 'plan'`,
+      [second],
+    );
+    await revert(batch, false, { block_ids: [block?.id ?? ''] });
+    expect(await texts()).toEqual([
+      ['a', 'a'],
+      ['b\nx', 'b'],
+      ['c\nx', 'c\nx'],
+    ]);
+    const nothing = await revert(batch, false, { agent_ids: [third], block_ids: [block?.id ?? ''] });
+    expect(nothing).toMatchObject({ restored: [], refused: [] });
+    await expect(revert(batch, false, { agent_ids: [first, batch.id] })).rejects.toMatchObject({
+      code: 'not_found',
+      fields: [{ path: '/agent_ids/1' }],
+    });
+    await expect(revert(batch, false, { block_ids: [batch.id] })).rejects.toMatchObject({
+      fields: [{ path: '/block_ids/0' }],
+    });
+    expect((await revert(batch)).restored).toHaveLength(3);
+  });
+
+  test('of one of two agents that wrote a block refuses it when the other wrote last', async () => {
+    const batch = await house.submit([
+      { input: append('one'), blocks: { notes: 'n' }, tools: ['core_memory_append'] },
+      { input: append('two'), tools: ['core_memory_append'] },
+    ]);
+    await house.rows(
+      `insert into agent_block (agent_id, block_id, label, project_id, position)
+       select $1, b.id, b.label, b.project_id, 0 from block b where b.label = 'notes'`,
+      [batch.agent_ids[1]],
+    );
+    await house.drive(worker);
+    const writers = await house.rows<{ agent_id: string }>(
+      `select r.agent_id from block_revision n join run r on r.id = n.run_id order by n.revision`,
+    );
+    const [first = '', last = ''] = writers.map(({ agent_id }) => agent_id);
+    expect(await revert(batch, false, { agent_ids: [first] })).toMatchObject({
+      restored: [],
+      refused: [{ label: 'notes', reason: 'edited' }],
+    });
+    expect(await revert(batch, false, { agent_ids: [last] })).toMatchObject({
+      restored: [{ label: 'notes' }],
+      refused: [],
+    });
   });
 
   test('undoes blocks that it created, detached, renamed and described', async () => {

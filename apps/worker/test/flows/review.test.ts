@@ -1,4 +1,5 @@
 import type {} from '../../../../test/global-setup.ts';
+import { mergeThreeWay } from '@nightshift/agent-core';
 import {
   acceptHeldChanges,
   auditInvariants,
@@ -9,7 +10,9 @@ import {
   revertBatch,
   writeBlock,
   type HeldFilter,
+  type OnConflict,
 } from '@nightshift/db';
+import { diff3MergeRegions, diffIndices } from 'node-diff3';
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
 import { composeProviderBatch } from '../../src/flows/compose-provider-batch/compose-provider-batch.ts';
 import type { FlowDeps } from '../../src/flow-parts/deps.ts';
@@ -28,9 +31,13 @@ afterEach(async () => {
 });
 
 const ALL: HeldFilter = { agent_ids: null, block_ids: null };
-const accept = (batch: SubmittedBatch, filter: Partial<HeldFilter> = {}) =>
+const REBASE: OnConflict = {
+  kind: 'rebase',
+  merge: (base, current, mine) => mergeThreeWay(base, current, mine, { diff3MergeRegions, diffIndices }),
+};
+const accept = (batch: SubmittedBatch, filter: Partial<HeldFilter> = {}, onConflict?: OnConflict) =>
   inTransaction(house.database.db, (trx) =>
-    acceptHeldChanges(trx, DEFAULT_PROJECT_ID, batch.id, { ...ALL, ...filter }),
+    acceptHeldChanges(trx, DEFAULT_PROJECT_ID, batch.id, { ...ALL, ...filter }, onConflict),
   );
 const reject = (batch: SubmittedBatch, filter: Partial<HeldFilter> = {}) =>
   inTransaction(house.database.db, (trx) =>
@@ -211,7 +218,11 @@ describe('a batch under review', () => {
     );
     expect(await reject(batch, { block_ids: [block?.id ?? ''] })).toBe(1);
     expect(await memoryOf(batch)).toEqual([{ notes: 'n\nx' }, { notes: 'n' }, { notes: 'n' }]);
-    expect(await accept(batch, { agent_ids: [second, third] })).toEqual({
+    await expect(accept(batch, { agent_ids: [second, third] })).rejects.toMatchObject({
+      code: 'conflict',
+      fields: [{ path: '/agent_ids/0', message: expect.stringMatching(/was rejected at 2/) }],
+    });
+    expect(await accept(batch, { agent_ids: [third] })).toEqual({
       accepted: 1,
       passages: 0,
       stale: [],
@@ -295,6 +306,89 @@ describe('a batch under review', () => {
     await house.drive(worker);
     const { accepted, stale } = await accept(batch);
     expect([accepted, stale.map(({ reason }) => reason)]).toEqual([1, ['edited']]);
+  });
+
+  describe('with changes of a block that was edited since', () => {
+    const editedBatch = async (edited: string) => {
+      const batch = await run([
+        { input: append('mine'), blocks: { notes: 'one\ntwo' }, tools: ['core_memory_append'] },
+      ]);
+      const [block] = await house.rows<{ id: string }>('select block_id as id from agent_block');
+      await inTransaction(house.database.db, (trx) =>
+        writeBlock(trx, block?.id ?? '', 1, noted({ value: edited })),
+      );
+      const lastWrite = () =>
+        house.rows(
+          `select r.value, r.based_on, r.resolution from block b
+             join block_revision r on r.block_id = b.id and r.revision = b.head_revision where b.id = $1`,
+          [block?.id],
+        );
+      return { batch, lastWrite };
+    };
+    const stale = [expect.objectContaining({ label: 'notes', reason: 'edited' })];
+
+    test('merges both by lines when rebased', async () => {
+      const { batch, lastWrite } = await editedBatch('ONE\ntwo');
+      expect(await accept(batch)).toMatchObject({ accepted: 0, stale });
+      expect(await accept(batch, {}, REBASE)).toEqual({ accepted: 1, passages: 0, stale: [] });
+      expect(await lastWrite()).toEqual([{ value: 'ONE\ntwo\nmine', based_on: 1, resolution: 'merged' }]);
+      const { restored, refused } = await inTransaction(house.database.db, (trx) =>
+        revertBatch(trx, DEFAULT_PROJECT_ID, batch.id, false),
+      );
+      expect([restored.length, refused]).toEqual([1, []]);
+      expect(await lastWrite()).toMatchObject([{ value: 'ONE\ntwo' }]);
+    });
+
+    test('keeps them held when both changed the same lines; forced, it overwrites', async () => {
+      const batch = await run([
+        {
+          input: call('core_memory_replace', { label: 'notes', old_content: 'two', new_content: 'my two' }),
+          blocks: { notes: 'one\ntwo' },
+          tools: ['core_memory_replace'],
+        },
+      ]);
+      const [block] = await house.rows<{ id: string }>('select block_id as id from agent_block');
+      await inTransaction(house.database.db, (trx) =>
+        writeBlock(trx, block?.id ?? '', 1, noted({ value: 'ONE\nTWO' })),
+      );
+      expect(await accept(batch, {}, REBASE)).toMatchObject({ accepted: 0, stale });
+      expect(await memoryOf(batch)).toEqual([{ notes: 'ONE\nTWO' }]);
+      expect(await accept(batch, {}, { kind: 'force' })).toEqual({ accepted: 1, passages: 0, stale: [] });
+      expect(await memoryOf(batch)).toEqual([{ notes: 'one\nmy two' }]);
+      expect(await house.rows(`select 1 from block_revision where resolution = 'overwrote'`)).toHaveLength(1);
+    });
+
+    test('keeps a merged text held that is longer than the block allows', async () => {
+      const { batch } = await editedBatch('ONE\ntwo');
+      await house.rows(
+        `update block_revision set char_limit = 10 where revision = 2 and block_id in (select block_id from agent_block)`,
+      );
+      expect(await accept(batch, {}, REBASE)).toMatchObject({
+        accepted: 0,
+        stale: [{ reason: 'over_limit' }],
+      });
+    });
+
+    test('of three agents that share it: rebased, all are kept', async () => {
+      const batch = await house.submit(
+        ['a', 'b', 'c'].map((text, index) => ({
+          input: append(text),
+          ...(index === 0 ? { blocks: { notes: 'n' } } : {}),
+          tools: ['core_memory_append'],
+        })),
+        { apply: 'review' },
+      );
+      await house.rows(
+        `insert into agent_block (agent_id, block_id, label, project_id, position)
+         select a.id, b.id, b.label, b.project_id, 0 from block b, agent a
+          where b.label = 'notes' and not exists (select from agent_block k where k.agent_id = a.id)`,
+      );
+      await house.drive(worker);
+      expect(await accept(batch, {}, REBASE)).toEqual({ accepted: 3, passages: 0, stale: [] });
+      const [{ notes = '' } = {}] = await memoryOf(batch);
+      expect(notes.split('\n').sort()).toEqual(['a', 'b', 'c', 'n']);
+      expect(await house.rows(`select 1 from held_change where state = 'held'`)).toEqual([]);
+    });
   });
 
   test('is not settled while it runs', async () => {

@@ -626,6 +626,12 @@ test('a once call that timed out after its start is unknown, and the model is to
   });
   await house.drive(worker);
   expect(await statesOf(batch)).toEqual(['unknown', 'failed', 'failed']);
+  expect(
+    await house.rows(
+      `select sum(failed_tool_calls)::int as failed, sum(unknown_tool_calls)::int as unknown from batch_tally where batch_id = $1`,
+      [batch.id],
+    ),
+  ).toEqual([{ failed: 3, unknown: 1 }]);
   const [charge] = await resultsOf(batch.run_ids[0]);
   expect(charge?.content).toMatch(/may or may not have taken effect.*charge is timed_out/);
   expect(await resultsOf(batch.run_ids[1])).toMatchObject([

@@ -1,3 +1,5 @@
+import { ISSUES_MAX } from './bounded.ts';
+
 /**
  * The catalogue of errors: code, title, HTTP status and next action of the reader.
  * Every error that leaves a library or an app has a code of this table.
@@ -128,17 +130,22 @@ export interface FieldError {
 /** An error of the catalogue. `message` is safe to show to a client; `cause` is for the log only. */
 export class NightshiftError extends Error {
   readonly code: ErrorCode;
+  /** At most {@link ISSUES_MAX}. */
   readonly fields: readonly FieldError[];
+  /** Number of invalid fields; null: checking stopped at the limit, so there may be more. */
+  readonly fields_total: number | null;
 
   constructor(
     code: ErrorCode,
     message: string,
-    options: { fields?: readonly FieldError[]; cause?: unknown } = {},
+    options: { fields?: readonly FieldError[]; fields_total?: number | null; cause?: unknown } = {},
   ) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
     this.name = 'NightshiftError';
     this.code = code;
-    this.fields = options.fields ?? [];
+    const { fields = [], fields_total = fields.length } = options;
+    this.fields = fields.slice(0, ISSUES_MAX);
+    this.fields_total = fields_total;
   }
 }
 

@@ -51,6 +51,28 @@ export function estimateContentTokens(
   return estimateTokens(encoder.encode(text).length, calibration) + images * IMAGE_TOKENS;
 }
 
+/** Most bytes of JSON for a character of text. */
+const CHAR_BYTES_MAX = 6;
+
+/**
+ * Returns the size of a message's content that is longer than the window by any calibration; null for other content. The
+ * tokens are the fewest possible.
+ */
+export function sizeBeyondWindow(
+  content: readonly ContentBlock[],
+  windowTokens: number,
+): { readonly bytes: number; readonly tokens: number } | null {
+  const chars = content.reduce(
+    (sum, { text }) => sum + (typeof text === 'string' ? text.length : Infinity),
+    0,
+  );
+  // Most messages are too short to be measured.
+  if ((chars * CHAR_BYTES_MAX) / BYTES_PER_TOKEN_MAX < windowTokens / 2) return null;
+  const tokens = estimateContentTokens(content, { bytes_per_token: BYTES_PER_TOKEN_MAX, samples: 0 });
+  if (tokens <= windowTokens) return null;
+  return { bytes: encoder.encode(JSON.stringify(content)).length, tokens };
+}
+
 /**
  * Learns from an answer: `bytes` of request JSON without images took `tokens` prompt tokens, cached or not.
  * Short requests are ignored; an unreasonable value counts as the nearest reasonable value.

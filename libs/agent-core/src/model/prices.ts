@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { NightshiftError } from '../base/errors.ts';
+import { parseModelHandle } from './definition.ts';
 import shipped from './prices.json' with { type: 'json' };
 import { promptTokens, type Usage } from './usage.ts';
 
@@ -103,6 +104,14 @@ export const SHIPPED_PRICES: PriceTable = toPriceTable(shipped);
 /** Returns the prices of a model by the provider's name, with or without a date; null for an unknown model. */
 export function modelPrice(table: PriceTable, modelName: string): ModelPrice | null {
   return table.models.get(modelName) ?? table.models.get(modelName.replace(/-\d{8}$/, '')) ?? null;
+}
+
+/** Returns why a handle names no model of the table, with the handles that do; null for a known model. */
+export function unknownModel(table: PriceTable, handle: string): string | null {
+  const parsed = parseModelHandle(handle);
+  if (parsed?.provider === 'anthropic' && modelPrice(table, parsed.name) !== null) return null;
+  const known = [...table.models.keys()].map((name) => `anthropic/${name}`);
+  return `names the unknown model '${handle}'; the known models are ${known.join(', ')}`;
 }
 
 /**

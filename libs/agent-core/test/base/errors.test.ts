@@ -30,6 +30,17 @@ describe('NightshiftError', () => {
     expect(error.message).toBe('One field is wrong.');
   });
 
+  test('keeps a hundred fields and their number', () => {
+    const fields = Array.from({ length: 120 }, (_, n) => ({ path: `/${n}`, message: 'is wrong' }));
+    const error = new NightshiftError('validation_failed', 'Many are wrong.', { fields });
+    expect([error.fields.length, error.fields_total]).toEqual([100, 120]);
+    const stopped = new NightshiftError('validation_failed', 'Many are wrong.', {
+      fields,
+      fields_total: null,
+    });
+    expect([stopped.fields.length, stopped.fields_total]).toEqual([100, null]);
+  });
+
   test('has no fields and no cause unless they are given', () => {
     const error = new NightshiftError('not_found', 'There is no such agent.');
     expect(error.fields).toEqual([]);

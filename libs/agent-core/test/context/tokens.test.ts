@@ -4,6 +4,7 @@ import {
   calibrate,
   estimateContentTokens,
   estimateTokens,
+  sizeBeyondWindow,
   TOKEN_CALIBRATION_DEFAULT,
 } from '../../src/context/tokens.ts';
 import { fitsWindow, type WindowFacts } from '../../src/context/window.ts';
@@ -111,5 +112,38 @@ describe('whether a request fits the window', () => {
         },
       ),
     );
+  });
+});
+
+describe('the size of a message beyond the window', () => {
+  test('is found only where every calibration finds more tokens than the window has', () => {
+    fc.assert(
+      fc.property(
+        fc.string({ unit: 'binary', maxLength: 400 }),
+        fc.integer({ min: 1, max: 200 }),
+        fc.double({ min: 1, max: 8, noNaN: true }),
+        (text, window, bytes_per_token) => {
+          const content = [{ type: 'text', text }];
+          const size = sizeBeyondWindow(content, window);
+          if (size === null) {
+            expect(estimateContentTokens(content, { bytes_per_token: 8, samples: 0 })).toBeLessThanOrEqual(
+              window,
+            );
+            return;
+          }
+          expect(size.bytes).toBe(Buffer.byteLength(JSON.stringify(content)));
+          expect(size.tokens).toBeGreaterThan(window);
+          expect(estimateContentTokens(content, { bytes_per_token, samples: 0 })).toBeGreaterThanOrEqual(
+            size.tokens,
+          );
+        },
+      ),
+    );
+  });
+
+  test('does not count the bytes of images', () => {
+    const image = { type: 'image', source: { type: 'base64', data: 'x'.repeat(100_000) } };
+    expect(sizeBeyondWindow([image], 2_000)).toBeNull();
+    expect(sizeBeyondWindow([image], 1_000)?.tokens).toBeGreaterThan(1_600);
   });
 });

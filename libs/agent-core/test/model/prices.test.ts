@@ -5,6 +5,7 @@ import {
   loadPriceTable,
   modelPrice,
   SHIPPED_PRICES,
+  unknownModel,
 } from '../../src/model/prices.ts';
 import { NO_USAGE, promptTokens, type Usage } from '../../src/model/usage.ts';
 
@@ -16,6 +17,24 @@ const usage: fc.Arbitrary<Usage> = fc.record({
   cache_write_5m_tokens: tokens,
   cache_write_1h_tokens: tokens,
   cache_read_tokens: tokens,
+});
+
+describe('a model handle', () => {
+  test.each(['anthropic/claude-haiku-4-5', 'anthropic/claude-haiku-4-5-20251001'])(
+    '%s is known',
+    (handle) => {
+      expect(unknownModel(SHIPPED_PRICES, handle)).toBeNull();
+    },
+  );
+
+  test.each(['anthropic/claude-9', 'openai/claude-haiku-4-5', 'claude-haiku-4-5'])(
+    '%s is unknown, and the known handles are listed',
+    (handle) => {
+      const message = unknownModel(SHIPPED_PRICES, handle);
+      expect(message).toContain(`'${handle}'`);
+      for (const name of SHIPPED_PRICES.models.keys()) expect(message).toContain(`anthropic/${name}`);
+    },
+  );
 });
 
 describe('the cost of an answer', () => {

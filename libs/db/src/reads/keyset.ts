@@ -1,3 +1,4 @@
+import { NightshiftError } from '@nightshift/agent-core';
 import { sql, type RawBuilder, type Sql, type SqlBool } from 'kysely';
 import type { Database } from '../connect.ts';
 
@@ -9,6 +10,15 @@ export interface Page {
   readonly after: string | null;
   /** The items just before it, in the sort order. */
   readonly before: string | null;
+  /** The caller's name of `after`, for its refusal. */
+  readonly after_name?: string;
+}
+
+/** Refuses a cursor that names no item of the list: without its place, the page would be the first. */
+export function refuseCursor(parameter: string): never {
+  const path = `?${parameter}`;
+  const message = 'names no item of this list';
+  throw new NightshiftError('validation_failed', `${path} ${message}.`, { fields: [{ path, message }] });
 }
 
 /** The position of a cursor in a list sorted by (time, id). */
@@ -31,15 +41,9 @@ export interface Keyset {
 type ListedTable = 'agent' | 'block' | 'tool' | 'batch' | 'run' | 'schedule';
 
 /**
- * Maximum difference between the time in an id and the row's time: the former has milliseconds of the creator's clock, the
- * latter microseconds of the database's.
- */
-const ID_TIME_SLACK_MS = 1_000;
-
-/**
- * Returns the page as conditions on `alias.<time>, alias.id`, for an index on them. A cursor stands at its stored position.
- * The cursor of a deleted row stands a second before the time in its id (a UUIDv7): a client that deletes while listing
- * misses no row and sees at most that second again. Any other unknown id is ignored.
+ * Returns the page as conditions on `alias.<time>, alias.id`, for an index on them. A cursor stands at its stored position,
+ * which outlives a deleted tool or schedule: a client that deletes while listing goes on.
+ * Throws: `validation_failed` for an unknown id.
  */
 export async function toKeyset(
   db: Database,
@@ -51,12 +55,14 @@ export async function toKeyset(
   const key = sql`(${sql.ref(`${alias}.${time}`)}, ${sql.ref(`${alias}.id`)})`;
   const at = (position: Position): RawBuilder<unknown> =>
     sql`(${position.time}::timestamptz, ${position.id}::uuid)`;
-  const stored = await findStoredPositions(db, table, time, [page.after, page.before]);
-  const backwardsMs = page.order === 'asc' ? -ID_TIME_SLACK_MS : ID_TIME_SLACK_MS;
-  const find = (cursor: string | null, shiftMs: number): Position | undefined =>
-    cursor === null ? undefined : (stored.get(cursor) ?? positionByIdTime(cursor, shiftMs));
-  const after = find(page.after, backwardsMs);
-  const before = find(page.before, -backwardsMs);
+  const stored = await findPositions(db, table, time, [page.after, page.before]);
+  const find = (side: 'after' | 'before'): Position | undefined => {
+    const cursor = page[side];
+    if (cursor === null) return undefined;
+    return stored.get(cursor) ?? refuseCursor(side);
+  };
+  const after = find('after');
+  const before = find('before');
   const bounds = [
     ...(after === undefined ? [] : [{ is: symbol(page.order, 'after'), position: after }]),
     ...(before === undefined ? [] : [{ is: symbol(page.order, 'before'), position: before }]),
@@ -85,7 +91,7 @@ function symbol(order: 'asc' | 'desc', side: 'after' | 'before'): RawBuilder<Sql
   return (order === 'asc') === (side === 'after') ? sql`>` : sql`<`;
 }
 
-async function findStoredPositions(
+async function findPositions(
   db: Database,
   table: ListedTable,
   time: 'created_at' | 'updated_at',
@@ -93,16 +99,12 @@ async function findStoredPositions(
 ): Promise<ReadonlyMap<string, Position>> {
   const ids = cursors.filter((cursor) => cursor !== null);
   if (ids.length === 0) return new Map();
+  const deleted =
+    table === 'tool' || table === 'schedule'
+      ? sql`union all select id, created_at::text from deleted_item where id = any(${ids}::uuid[]) and kind = ${table}`
+      : sql``;
   const { rows } = await sql<Position>`
-    select id, ${sql.ref(time)}::text as time from ${sql.table(table)} where id = any(${ids}::uuid[])
+    select id, ${sql.ref(time)}::text as time from ${sql.table(table)} where id = any(${ids}::uuid[]) ${deleted}
   `.execute(db);
   return new Map(rows.map((row) => [row.id, row]));
-}
-
-/** Returns the time in a UUIDv7, shifted by `shiftMs`; undefined for an id of another version. */
-function positionByIdTime(id: string, shiftMs: number): Position | undefined {
-  if (id[14] !== '7') return undefined;
-  const madeAtMs = Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16);
-  // JavaScript prefixes years of five digits with a sign, which the database does not accept.
-  return { id, time: new Date(madeAtMs + shiftMs).toISOString().replace(/^\+0/, '') };
 }

@@ -71,7 +71,14 @@ describe.each(['never counted', 'counted', 'counted while nearly none could be s
       const plans = await explain(database.url, async (trx) => {
         const page = { limit: 100, order, after: null, before: null };
         const states = ['queued', 'ready', 'in_flight', 'acting', 'requires_action'] as const;
-        const filter = { batch_id: null, custom_id: null, stop_reasons: null, states, agent_ids };
+        const filter = {
+          batch_id: null,
+          custom_id: null,
+          stop_reasons: null,
+          tool_calls_failed: null,
+          states,
+          agent_ids,
+        };
         listed = (await listRuns(trx, DEFAULT_PROJECT_ID, page, filter)).rows;
       });
       return { listed: listed.map((run) => run.id), read: rowsReadOf(plans, 'run') };

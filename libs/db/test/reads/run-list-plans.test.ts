@@ -71,7 +71,14 @@ describe.each(['never counted', 'counted', 'counted while nearly none could be s
       order: 'asc' | 'desc',
     ): Promise<{ readonly listed: readonly RunRow[]; readonly read: number }> => {
       let listed: readonly RunRow[] = [];
-      const filter = { batch_id: null, custom_id: null, agent_ids: null, stop_reasons: null, states };
+      const filter = {
+        batch_id: null,
+        custom_id: null,
+        agent_ids: null,
+        stop_reasons: null,
+        tool_calls_failed: null,
+        states,
+      };
       const plans = await explain(database.url, async (trx) => {
         const page = { limit, order, after: null, before: null };
         listed = (await listRuns(trx, DEFAULT_PROJECT_ID, page, filter)).rows;
@@ -125,7 +132,14 @@ test('a list of runs looks up conversation holders only for queued runs of its p
     db,
     first.agent_ids.map((id) => aRun(id)),
   );
-  const filter = { batch_id: null, custom_id: null, agent_ids: null, stop_reasons: null, states: null };
+  const filter = {
+    batch_id: null,
+    custom_id: null,
+    agent_ids: null,
+    stop_reasons: null,
+    tool_calls_failed: null,
+    states: null,
+  };
   for (const states of [null, ['queued'] as const, ['queued', 'ready'] as const]) {
     const listed: RunRow[] = [];
     const plans = await explain(database.url, async (trx) => {

@@ -26,6 +26,7 @@ const everything: RunFilter = {
   agent_ids: null,
   states: null,
   stop_reasons: null,
+  tool_calls_failed: null,
 };
 
 let database: TestDatabase;
@@ -132,6 +133,7 @@ test('every page of every filter holds the runs found by a full scan, in the req
           fc.subarray(RUN_STATES.filter((state) => !isRunEnded(state))),
           fc.subarray(RUN_STATES),
         ),
+        tool_calls_failed: fc.constant(null),
         stop_reasons: fc.constantFrom(null, null, null, [], ['end_turn' as const], ['refusal' as const]),
       }),
       async (page, filter) => {

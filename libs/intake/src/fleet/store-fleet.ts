@@ -1,10 +1,4 @@
-import {
-  ISSUES_MAX,
-  modelPrice,
-  NightshiftError,
-  parseModelHandle,
-  type PriceTable,
-} from '@nightshift/agent-core';
+import { ISSUES_MAX, NightshiftError, type PriceTable, unknownModel } from '@nightshift/agent-core';
 import {
   readBlockLabels,
   readKnownAgents,
@@ -121,9 +115,8 @@ async function assertKnownLabels(
 /** Refuses a model that agents could not have either. */
 function assertModel(handle: string | null | undefined, prices: PriceTable): void {
   if (handle == null) return;
-  const parsed = parseModelHandle(handle);
-  const isKnown = parsed !== null && modelPrice(prices, parsed.name) !== null;
-  if (!isKnown) throw refused('/model', `names the unknown model '${handle}'; GET /v1/models/ lists them`);
+  const message = unknownModel(prices, handle);
+  if (message !== null) throw refused('/model', message);
 }
 
 function refused(path: string, message: string): NightshiftError {

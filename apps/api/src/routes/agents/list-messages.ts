@@ -1,5 +1,5 @@
 import { messageKeyOf } from '@nightshift/agent-core';
-import { readAgent, readContextSeqs } from '@nightshift/db';
+import { readAgent, readContextSeqs, refuseCursor } from '@nightshift/db';
 import { z } from 'zod';
 import type { App, Context } from '../../context.ts';
 import { linkNext, pageQuery } from '../../paging.ts';
@@ -42,18 +42,19 @@ export function listAgentMessages(app: App, context: Context): void {
     async (request, reply) => {
       const { query } = request;
       const agent = await readAgent(context.db, context.projectId, request.params.agent_id);
-      const { reset_seq } = await readContextSeqs(context.db, agent.conversation_id);
-      // Ignore a cursor from another conversation.
-      const seqOf = (cursor: string | undefined): number | null => {
+      const { reset_seq, last_seq } = await readContextSeqs(context.db, agent.conversation_id);
+      const seqOf = (side: 'after' | 'before'): number | null => {
+        const cursor = query[side];
         if (cursor === undefined) return null;
-        const key = messageKeyOf(cursor);
-        return key.conversation_id === agent.conversation_id ? key.seq : null;
+        const { conversation_id, seq } = messageKeyOf(cursor);
+        const isOurs = conversation_id === agent.conversation_id && seq > 0 && seq <= last_seq;
+        return isOurs ? seq : refuseCursor(side);
       };
       const isAscending = query.order === 'asc';
       const range = {
         limit: query.limit,
-        above: Math.max(reset_seq, seqOf(query.after) ?? 0),
-        below: seqOf(query.before),
+        above: Math.max(reset_seq, seqOf('after') ?? 0),
+        below: seqOf('before'),
         from: isAscending ? 'oldest' : 'newest',
       } as const;
       const { messages, has_more } = await readShownMessages(

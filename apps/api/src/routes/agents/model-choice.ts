@@ -1,11 +1,10 @@
 import {
   isJsonObject,
   MAX_OUTPUT_TOKENS_DEFAULT,
-  modelPrice,
   modelTraits,
   NightshiftError,
   parseModelHandle,
-  type ErrorCode,
+  unknownModel,
   type JsonObject,
   type ModelSettings,
   type PriceTable,
@@ -17,7 +16,7 @@ const THINKING_BUDGET_MIN = 1_024;
 
 /**
  * Returns the checked model handle that the caller names, or null. `present` is the agent's current handle.
- * Throws: `invalid_argument` or `not_found`, as Letta does; `validation_failed` for an `llm_config` with two models.
+ * Throws: `validation_failed` for an unknown model, or an `llm_config` with two models.
  */
 export function modelOf(
   input: Pick<AgentPatch, 'model' | 'llm_config'>,
@@ -26,16 +25,10 @@ export function modelOf(
 ): string | null {
   const handle = input.model ?? handleOf(input.llm_config, present);
   if (handle === null) return null;
-  const refuse = (code: ErrorCode, message: string): NightshiftError =>
-    new NightshiftError(code, message, { fields: [{ path: placeOf(input, handle), message }] });
-  const parsed = parseModelHandle(handle);
-  if (parsed === null)
-    throw refuse('invalid_argument', `The model '${handle}' is not a handle: write anthropic/<model>.`);
-  if (parsed.provider !== 'anthropic') {
-    throw refuse('not_found', `Handle ${handle} not found: anthropic is the only provider.`);
-  }
-  if (modelPrice(prices, parsed.name) === null) {
-    throw refuse('not_found', `Handle ${handle} not found; GET /v1/models/ lists them.`);
+  const message = unknownModel(prices, handle);
+  if (message !== null) {
+    const path = placeOf(input, handle);
+    throw new NightshiftError('validation_failed', `${path} ${message}.`, { fields: [{ path, message }] });
   }
   return handle;
 }

@@ -1,4 +1,4 @@
-import { toWireId } from '@nightshift/agent-core';
+import { mergeThreeWay, toWireId } from '@nightshift/agent-core';
 import {
   acceptHeldChanges as commitAccept,
   inTransaction,
@@ -6,20 +6,23 @@ import {
   readBatch,
   rejectHeldChanges as commitReject,
   type HeldFilter,
+  type OnConflict,
 } from '@nightshift/db';
+import { diff3MergeRegions, diffIndices } from 'node-diff3';
 import { z } from 'zod';
 import { mapYielding } from '../../yielding.ts';
 import type { App, Context } from '../../context.ts';
 import { CHANGES_MAX, linkPages, pageLimit } from '../../paging.ts';
 import { problems } from '../../schemas/answers.ts';
 import { wireId } from '../../schemas/ids.ts';
-import { acceptReport, heldChange, heldFilter, rejectReport } from '../../schemas/memory.ts';
+import { acceptInput, acceptReport, heldChange, heldFilter, rejectReport } from '../../schemas/memory.ts';
 import { toHeldChange } from '../../wire/to-memory-change.ts';
 
 /** Shared description of the filter. */
 const FILTERED =
   'The filter may name only agents of the batch and blocks that it changes; any other id is a 404, and nothing is ' +
-  'settled. Changes already settled stay as they are, without an error.';
+  'settled. Changes already settled stay as they are; naming an agent or block whose changes were all settled the other ' +
+  'way is a 409 that says when. Before the batch has ended, `agent_ids` may name agents whose runs have ended.';
 
 /** Lists the held changes of a batch under review, by agent and block. */
 export function listHeldChanges(app: App, context: Context, path: string, hide: boolean): void {
@@ -77,6 +80,13 @@ function toFilter(body: z.output<typeof heldFilter>): HeldFilter {
   return { agent_ids: body?.agent_ids ?? null, block_ids: body?.block_ids ?? null };
 }
 
+const DIFF3 = { diff3MergeRegions, diffIndices };
+const CONFLICTS: Readonly<Record<OnConflict['kind'], OnConflict>> = {
+  fail: { kind: 'fail' },
+  rebase: { kind: 'rebase', merge: (base, current, mine) => mergeThreeWay(base, current, mine, DIFF3) },
+  force: { kind: 'force' },
+};
+
 /** Applies held changes in one transaction. */
 export function acceptHeldChanges(app: App, context: Context, path: string, hide: boolean): void {
   app.post(
@@ -87,19 +97,25 @@ export function acceptHeldChanges(app: App, context: Context, path: string, hide
         summary: 'Accept the memory changes that a batch under review holds',
         description:
           'Accepts all changes, or only changes of some agents or blocks. Includes changes of runs that failed, expired, ' +
-          'were cancelled or ended at a limit, unless `agent_ids` or `block_ids` exclude them. The batch must have ' +
-          'ended. Changes of blocks that have been changed meanwhile are listed and stay held. ' +
+          'were cancelled or ended at a limit, unless `agent_ids` or `block_ids` exclude them. Changes of blocks that have ' +
+          'been changed meanwhile are listed and stay held, unless `on_conflict` decides otherwise. ' +
           FILTERED,
         tags: ['batches'],
         hide,
         params: z.object({ job_id: wireId('job') }),
-        body: heldFilter,
+        body: acceptInput,
         response: { 200: acceptReport, ...problems },
       },
     },
     async (request) => {
       const { accepted, passages, stale } = await inTransaction(context.db, (trx) =>
-        commitAccept(trx, context.projectId, request.params.job_id, toFilter(request.body)),
+        commitAccept(
+          trx,
+          context.projectId,
+          request.params.job_id,
+          toFilter(request.body),
+          CONFLICTS[request.body?.on_conflict ?? 'fail'],
+        ),
       );
       return {
         accepted,
@@ -122,7 +138,7 @@ export function rejectHeldChanges(app: App, context: Context, path: string, hide
       schema: {
         operationId: 'rejectHeldChanges',
         summary: 'Reject the memory changes that a batch under review holds',
-        description: `Rejects all changes, or only changes of some agents or blocks. The batch must have ended. ${FILTERED}`,
+        description: `Rejects all changes, or only changes of some agents or blocks. ${FILTERED}`,
         tags: ['batches'],
         hide,
         params: z.object({ job_id: wireId('job') }),

@@ -33,11 +33,14 @@ export function listBatchMessages(app: App, context: Context, path: string, hide
     async (request, reply) => {
       const { job_id } = request.params;
       const { agent_id, custom_id, cursor, sort_descending, ...query } = request.query;
-      const page = toPage({
-        ...query,
-        after: query.after ?? cursor,
-        order: sort_descending === undefined ? query.order : sort_descending ? 'desc' : 'asc',
-      });
+      const page = {
+        ...toPage({
+          ...query,
+          after: query.after ?? cursor,
+          order: sort_descending === undefined ? query.order : sort_descending ? 'desc' : 'asc',
+        }),
+        after_name: query.after === undefined ? 'cursor' : 'after',
+      };
       await readBatch(context.db, context.projectId, job_id);
       const { rows, is_cut } = await readPage(context.db, job_id, page, {
         agent_id: agent_id ?? null,

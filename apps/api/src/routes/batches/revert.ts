@@ -1,4 +1,4 @@
-import { toWireId } from '@nightshift/agent-core';
+import { listOf, toWireId } from '@nightshift/agent-core';
 import { inTransaction, revertBatch as commitRevert, type RevertedBlock } from '@nightshift/db';
 import { z } from 'zod';
 import type { App, Context } from '../../context.ts';
@@ -20,13 +20,24 @@ export function revertBatch(app: App, context: Context, path: string, hide: bool
         summary: 'Revert the memory writes of a batch',
         description:
           'Blocks with later edits by others are left unchanged and listed, unless `force` is set. Undone edits do not ' +
-          'count, so revert the later batch first. The batch must have ended. Reverted texts are new revisions.',
+          'count, so revert the later batch first. The batch must have ended. Reverted texts are new revisions. With ' +
+          "`agent_ids`, writes of the batch's other agents count as edits by others.",
         tags: ['batches'],
         hide,
         params: z.object({ job_id: wireId('job') }),
         body: z
           .strictObject({
             force: z.boolean().default(false).describe('True: overwrite later edits by others.'),
+            agent_ids: listOf(wireId('agent'), 10_000)
+              .min(1)
+              .nullish()
+              .describe('Agents of the batch; only their changes are reverted. Default: all.'),
+            block_ids: listOf(wireId('block'), 10_000)
+              .min(1)
+              .nullish()
+              .describe(
+                'Blocks that the batch changed; only they are reverted, and no passages. Default: all.',
+              ),
           })
           .nullish(),
         response: { 200: revertReport, ...problems },
@@ -34,9 +45,9 @@ export function revertBatch(app: App, context: Context, path: string, hide: bool
     },
     async (request) => {
       const { job_id } = request.params;
-      const force = request.body?.force ?? false;
+      const { force = false, agent_ids = null, block_ids = null } = request.body ?? {};
       const report = await inTransaction(context.db, (trx) =>
-        commitRevert(trx, context.projectId, job_id, force),
+        commitRevert(trx, context.projectId, job_id, force, { agent_ids, block_ids }),
       );
       return {
         restored: report.restored.map(toWire),

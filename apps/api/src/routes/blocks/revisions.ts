@@ -1,5 +1,5 @@
 import { toWireId } from '@nightshift/agent-core';
-import { listBlockRevisions as readPage, readBlock, readBlockRevisions } from '@nightshift/db';
+import { listBlockRevisions as readPage, readBlock, readBlockRevisions, refuseCursor } from '@nightshift/db';
 import { z } from 'zod';
 import type { App, Context } from '../../context.ts';
 import { linkPages, pageLimit } from '../../paging.ts';
@@ -33,7 +33,9 @@ export function listBlockRevisions(app: App, context: Context): void {
     async (request, reply) => {
       const { block_id } = request.params;
       const { after = null, before = null, limit, order } = request.query;
-      await readBlock(context.db, context.projectId, block_id);
+      const { revision } = await readBlock(context.db, context.projectId, block_id);
+      if (after !== null && after > revision) refuseCursor('after');
+      if (before !== null && before > revision) refuseCursor('before');
       const { rows, is_cut } = await readPage(context.db, block_id, { after, before, limit, order });
       const ids = rows.map((row) => String(row.revision));
       const page = {

@@ -9,6 +9,7 @@ export const NO_USAGE = {
   steps: 0,
   tool_calls: 0,
   failed_tool_calls: 0,
+  unknown_tool_calls: 0,
   input_tokens: 0,
   output_tokens: 0,
   cache_write_tokens: 0,

@@ -1,5 +1,5 @@
 import { messageKeyOf } from '@nightshift/agent-core';
-import { readRun, type RunRow } from '@nightshift/db';
+import { readRun, refuseCursor, type RunRow } from '@nightshift/db';
 import { z } from 'zod';
 import type { App, Context } from '../../context.ts';
 import { linkPages, pageQuery, toPage } from '../../paging.ts';
@@ -44,20 +44,23 @@ async function readRunMessages(
   run: RunRow,
   page: ReturnType<typeof toPage>,
 ): Promise<ShownMessages> {
-  if (run.first_seq === null || run.last_seq === null) return { messages: [], has_more: false };
-  const seqOf = (cursor: string | null): number | null => {
+  const { first_seq, last_seq } = run;
+  const seqOf = (side: 'after' | 'before'): number | null => {
+    const cursor = page[side];
     if (cursor === null) return null;
-    const key = messageKeyOf(cursor);
-    return key.conversation_id === run.conversation_id ? key.seq : null;
+    const { conversation_id, seq } = messageKeyOf(cursor);
+    const isOurs = conversation_id === run.conversation_id && first_seq !== null && last_seq !== null;
+    return isOurs && seq >= first_seq && seq <= last_seq ? seq : refuseCursor(side);
   };
-  const after = seqOf(page.after);
-  const before = seqOf(page.before);
+  const after = seqOf('after');
+  const before = seqOf('before');
+  if (first_seq === null || last_seq === null) return { messages: [], has_more: false };
   const [above, below] = page.order === 'asc' ? [after, before] : [before, after];
   const reads = (page.order === 'asc') === (page.before === null) ? 'oldest' : 'newest';
   const range = {
     limit: page.limit,
-    above: Math.max(above ?? -1, run.first_seq - 1),
-    below: Math.min(below ?? Infinity, run.last_seq + 1),
+    above: Math.max(above ?? -1, first_seq - 1),
+    below: Math.min(below ?? Infinity, last_seq + 1),
     from: reads,
   } as const;
   const shown = await readShownMessages(context, run.conversation_id, range, run.agent_id);

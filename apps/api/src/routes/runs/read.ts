@@ -35,6 +35,13 @@ const runsQuery = z.strictObject({
   active: z.boolean().optional().describe('True: only unfinished runs.'),
   background: z.boolean().optional().describe('Always true for runs of a batch.'),
   stop_reason: z.enum([...LETTA_STOP_REASONS, ...STOP_REASONS]).optional(),
+  tool_calls_failed: z
+    .boolean()
+    .optional()
+    .describe(
+      'True: only runs with a tool call that failed, timed out or has an unknown outcome. False: only runs without. Needs ' +
+        '`batch_id`. Beyond Letta.',
+    ),
   ascending: z.boolean().optional().describe('Older form of `order`.'),
 });
 
@@ -54,13 +61,19 @@ export function listRuns(app: App, context: Context): void {
       const { query } = request;
       const order = query.ascending === undefined ? query.order : query.ascending ? 'asc' : 'desc';
       const page = toPage({ ...query, order });
-      if (query.custom_id !== undefined && query.batch_id === undefined) throw ambiguousCustomId();
+      if (query.batch_id === undefined) {
+        if (query.custom_id !== undefined)
+          throw needsBatch('custom_id', 'the id is unique only within a batch');
+        if (query.tool_calls_failed !== undefined)
+          throw needsBatch('tool_calls_failed', 'the calls of all runs are too many to look at');
+      }
       if (query.background === false) return [];
       const { rows, is_cut } = await readPage(context.db, context.projectId, page, {
         batch_id: query.batch_id ?? null,
         custom_id: query.custom_id ?? null,
         agent_ids: eitherOf(query.agent_id, query.agent_ids),
         states: toStates(query),
+        tool_calls_failed: query.tool_calls_failed ?? null,
         stop_reasons: query.stop_reason === undefined ? null : toStopReasons(query.stop_reason),
       });
       const runs = await answerRuns(context, rows);
@@ -76,11 +89,11 @@ export function listRuns(app: App, context: Context): void {
   );
 }
 
-/** The id is unique within a batch only. */
-function ambiguousCustomId(): NightshiftError {
-  const message = 'needs batch_id: the id is unique only within a batch';
-  return new NightshiftError('validation_failed', `custom_id ${message}.`, {
-    fields: [{ path: '?custom_id', message }],
+/** Refuses a filter that is for the runs of one batch. */
+function needsBatch(name: string, reason: string): NightshiftError {
+  const message = `needs batch_id: ${reason}`;
+  return new NightshiftError('validation_failed', `${name} ${message}.`, {
+    fields: [{ path: `?${name}`, message }],
   });
 }
 

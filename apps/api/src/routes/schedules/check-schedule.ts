@@ -106,7 +106,7 @@ export function ofBody(error: NightshiftError, hasCap: boolean): NightshiftError
   const message = pointer.startsWith('/')
     ? move(pointer) + error.message.slice(pointer.length)
     : error.message;
-  return new NightshiftError(error.code, message, { fields, cause: error });
+  return new NightshiftError(error.code, message, { fields, fields_total: error.fields_total, cause: error });
 }
 
 /** Makes the error of a schedule that is not as the caller expects. */

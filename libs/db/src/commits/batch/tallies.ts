@@ -22,6 +22,7 @@ const COUNTS = [
   'steps',
   'tool_calls',
   'failed_tool_calls',
+  'unknown_tool_calls',
   'input_tokens',
   'output_tokens',
   'cache_write_5m_tokens',

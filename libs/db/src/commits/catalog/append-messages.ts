@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { ISSUES_MAX, NightshiftError, toStorable, type FieldError } from '@nightshift/agent-core';
+import { NightshiftError, toStorable, type FieldError } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
 import { UNMERGED } from '../../fragments.ts';
@@ -122,9 +122,7 @@ function refuseUnknown(unknown: readonly AppendItem[]): void {
   const [first] = fields;
   if (first === undefined) return;
   const rest = fields.length === 1 ? '' : ` ${fields.length - 1} more are unknown.`;
-  throw new NightshiftError('not_found', `${first.message}${rest} Nothing was stored.`, {
-    fields: fields.slice(0, ISSUES_MAX),
-  });
+  throw new NightshiftError('not_found', `${first.message}${rest} Nothing was stored.`, { fields });
 }
 
 /** A message in its stored form. */
@@ -191,7 +189,7 @@ function differingField(one: Entry, other: Entry): ComparedField | null {
 }
 
 function refuseDifferent(differences: readonly Difference[]): void {
-  const fields = differences.slice(0, ISSUES_MAX).map(({ entry, field }): FieldError => {
+  const fields = differences.map(({ entry, field }): FieldError => {
     const message = `differs from the ${field} of the message that was appended under the otid ${JSON.stringify(entry.otid)}`;
     return { path: `${entry.path}/${field}`, message };
   });

@@ -2,6 +2,7 @@ import { NightshiftError, toStorableText } from '@nightshift/agent-core';
 import type { Tx } from '../../connect.ts';
 import { NOW } from '../../fragments.ts';
 import { storableJson } from '../json-rows.ts';
+import { deleteListedItem } from './deleted-item.ts';
 
 /** The changeable fields of a tool whose code and text are not the caller's; null keeps a field. */
 export interface ToolChange {
@@ -40,10 +41,6 @@ export async function changeTool(
  * Throws: `not_found`. Index: primary key, `agent_tool_by_tool`.
  */
 export async function deleteTool(trx: Tx, projectId: string, toolId: string): Promise<void> {
-  const { numDeletedRows } = await trx
-    .deleteFrom('tool')
-    .where('id', '=', toolId)
-    .where('project_id', '=', projectId)
-    .executeTakeFirst();
-  if (numDeletedRows === 0n) throw new NightshiftError('not_found', `There is no tool tool-${toolId}.`);
+  if (!(await deleteListedItem(trx, 'tool', projectId, toolId)))
+    throw new NightshiftError('not_found', `There is no tool tool-${toolId}.`);
 }

@@ -5,7 +5,7 @@ import { uuidArray } from '../../uuid-array.ts';
 
 /**
  * Marks the spans of a batch's agents with passages, or changes to these blocks, as reverted: their messages are new again,
- * unless a later span moved the cursor past them. Call it while the passages exist.
+ * unless a later span moved the cursor past them. Call it while the passages exist. The filter is that of the revert.
  * Locks: the spans; the caller holds the batch. Index: `cursor_span_by_batch`, `block_revision_by_batch`,
  * `block_event_by_batch`, `passage_by_batch`.
  */
@@ -13,6 +13,10 @@ export async function revertCursorSpans(
   trx: Tx,
   batchId: string,
   blockIds: readonly string[],
+  {
+    agent_ids,
+    block_ids,
+  }: { readonly agent_ids: readonly string[] | null; readonly block_ids: readonly string[] | null },
 ): Promise<void> {
   await sql`
     update cursor_span set reverted_at = ${NOW}
@@ -23,7 +27,9 @@ export async function revertCursorSpans(
        select e.agent_id from block_event e
         where e.batch_id = ${batchId} and e.block_id = any(${uuidArray(blockIds)}::uuid[])
        union
-       select p.agent_id from passage p where p.batch_id = ${batchId} and p.held_by_batch_id is null)
+       select p.agent_id from passage p
+        where p.batch_id = ${batchId} and p.held_by_batch_id is null and ${block_ids === null})
+       and ${agent_ids === null ? sql`true` : sql`agent_id = any(${uuidArray(agent_ids)}::uuid[])`}
   `.execute(trx);
 }
 

@@ -1,8 +1,17 @@
-import { decideRevert, refuseClashes, type LabelInUse, type RevertFacts } from '@nightshift/agent-core';
-import { sql } from 'kysely';
+import {
+  decideRevert,
+  NightshiftError,
+  refuseClashes,
+  type LabelInUse,
+  type RevertFacts,
+} from '@nightshift/agent-core';
+import { sql, type RawBuilder } from 'kysely';
 import type { Tx } from '../../connect.ts';
 import { revertCursorSpans } from '../cursor/revert-cursor-spans.ts';
+import type { HeldFilter } from './held-row.ts';
 import { deletePassages } from './passages.ts';
+import { readUnknown } from './settle-held-changes.ts';
+import { uuidArray } from '../../uuid-array.ts';
 import { lockAgents } from '../../locks/catalog/lock-agent.ts';
 import { lockEndedBatch } from '../../locks/batch/lock-ended-batch.ts';
 import { readLabelsBeside } from '../../reads/memory/labels-beside.ts';
@@ -35,12 +44,13 @@ export interface RevertReport {
 interface WrittenBlock extends RevertFacts, RevertedBlock {}
 
 /**
- * Reverts all block changes of a batch: texts, labels, new and detached blocks.
+ * Reverts the block changes of a batch, or those by some agents or to some blocks: texts, labels, new and detached blocks.
  * A block is refused and reported, with its label, if another write followed the batch's or came between its writes; so is
  * a label that other writers changed. `force` overwrites them. Texts return as new revisions, so that a revert can be
- * reverted. Held changes stay held.
+ * reverted. Held changes stay held. Writes of the batch's other agents count as writes of others. A filter by block leaves
+ * archival memory alone.
  * Messages that its runs handled under a cursor are new again.
- * Throws: `not_found`; `batch_running` for a batch that has not ended.
+ * Throws: `not_found` for the batch, or for a filter id that has no run or no change in it; `batch_running` for a batch that has not ended.
  * Locks: the batch, then the agents and the blocks concerned, in id order. The number of statements is constant.
  * Index: `block_revision_by_batch`, `block_event_by_batch`.
  */
@@ -49,10 +59,13 @@ export async function revertBatch(
   projectId: string,
   batchId: string,
   force: boolean,
+  filter: HeldFilter = { agent_ids: null, block_ids: null },
 ): Promise<RevertReport> {
   await lockEndedBatch(trx, projectId, batchId);
-  await lockConcerned(trx, batchId);
-  const written = await readWritten(trx, batchId);
+  await assertChanged(trx, batchId, filter);
+  const scope = { writes: writesOf(batchId, filter), events: eventsOf(batchId, filter) };
+  await lockConcerned(trx, scope);
+  const written = await readWritten(trx, batchId, scope);
   const decided = written.map((block) => ({ block, decision: decideRevert(block, force) }));
   const named = ({ block_id, label }: RevertedBlock): RevertedBlock => ({ block_id, label });
 
@@ -70,14 +83,18 @@ export async function revertBatch(
   );
   if (restored.length > 0) await restore(trx, restored);
   if (deleted.length > 0) await remove(trx, deleted);
-  const labels = await renameBack(trx, batchId, new Set(edited.map(({ block_id }) => block_id)), force);
-  const attachments = await attachAgain(trx, batchId);
+  const labels = await renameBack(trx, scope, new Set(edited.map(({ block_id }) => block_id)), force);
+  const attachments = await attachAgain(trx, batchId, scope);
   await revertCursorSpans(
     trx,
     batchId,
     [...restored, ...deleted, ...labels.renamed, ...attachments.attached].map(({ block_id }) => block_id),
+    filter,
   );
-  const passages = await deletePassages(trx, batchId, { held: false, agent_ids: null });
+  const passages =
+    filter.block_ids === null
+      ? await deletePassages(trx, batchId, { held: false, agent_ids: filter.agent_ids })
+      : 0;
   return {
     passages,
     restored: restored.map(named),
@@ -92,9 +109,58 @@ export async function revertBatch(
   };
 }
 
-async function lockConcerned(trx: Tx, batchId: string): Promise<void> {
+/** The batch's revisions, alias `w`, and events, alias `e`, that a revert takes back. */
+interface Scope {
+  readonly writes: RawBuilder<unknown>;
+  readonly events: RawBuilder<unknown>;
+}
+
+function writesOf(batchId: string, { agent_ids, block_ids }: HeldFilter): RawBuilder<unknown> {
+  const ofAgents =
+    agent_ids === null
+      ? sql`true`
+      : sql`w.run_id in (select id from run where batch_id = ${batchId} and agent_id = any(${uuidArray(agent_ids)}::uuid[]))`;
+  const ofBlocks = block_ids === null ? sql`true` : sql`w.block_id = any(${uuidArray(block_ids)}::uuid[])`;
+  return sql`w.batch_id = ${batchId} and ${ofAgents} and ${ofBlocks}`;
+}
+
+function eventsOf(batchId: string, { agent_ids, block_ids }: HeldFilter): RawBuilder<unknown> {
+  const ofAgents = agent_ids === null ? sql`true` : sql`e.agent_id = any(${uuidArray(agent_ids)}::uuid[])`;
+  const ofBlocks = block_ids === null ? sql`true` : sql`e.block_id = any(${uuidArray(block_ids)}::uuid[])`;
+  return sql`e.batch_id = ${batchId} and ${ofAgents} and ${ofBlocks}`;
+}
+
+/** Refuses filter ids without a run or a change in the batch. Throws: `not_found`. */
+async function assertChanged(trx: Tx, batchId: string, { agent_ids, block_ids }: HeldFilter): Promise<void> {
+  const agents = await readUnknown(trx, agent_ids ?? [], {
+    found: new Set(),
+    known: sql`select agent_id from run where batch_id = ${batchId}`,
+  });
+  const blocks = await readUnknown(trx, block_ids ?? [], {
+    found: new Set(),
+    known: sql`(select block_id from block_revision where batch_id = ${batchId}
+                union select block_id from block_event where batch_id = ${batchId})`,
+  });
+  const fields = [
+    ...agents.map(({ id, index }) => ({
+      path: `/agent_ids/${index}`,
+      message: `job-${batchId} has no run of agent-${id}`,
+    })),
+    ...blocks.map(({ id, index }) => ({
+      path: `/block_ids/${index}`,
+      message: `job-${batchId} has not changed block-${id}`,
+    })),
+  ];
+  const [first] = fields;
+  if (first === undefined) return;
+  throw new NightshiftError('not_found', `${first.path}: ${first.message}. Nothing was reverted.`, {
+    fields,
+  });
+}
+
+async function lockConcerned(trx: Tx, { writes, events }: Scope): Promise<void> {
   const { rows } = await sql<{ agent_id: string }>`
-    select distinct agent_id from block_event where batch_id = ${batchId}
+    select distinct e.agent_id from block_event e where ${events}
   `.execute(trx);
   await lockAgents(
     trx,
@@ -102,17 +168,17 @@ async function lockConcerned(trx: Tx, batchId: string): Promise<void> {
   );
   await sql`
     select 1 from block
-     where id in (select block_id from block_revision where batch_id = ${batchId}
-                  union select block_id from block_event where batch_id = ${batchId})
+     where id in (select w.block_id from block_revision w where ${writes}
+                  union select e.block_id from block_event e where ${events})
      order by id for no key update
   `.execute(trx);
 }
 
-async function readWritten(trx: Tx, batchId: string): Promise<readonly WrittenBlock[]> {
+async function readWritten(trx: Tx, batchId: string, { writes }: Scope): Promise<readonly WrittenBlock[]> {
   const { rows } = await sql<WrittenBlock>`
     with mine as (
       select block_id, min(revision) as first, max(revision) as last, count(*)::int as writes
-        from block_revision where batch_id = ${batchId}
+        from block_revision w where ${writes}
        group by block_id)
     select m.block_id, b.label, m.first, m.last, m.writes, b.deleted_at is not null as is_deleted,
            head.value = left_so.value and head.description is not distinct from left_so.description
@@ -175,7 +241,7 @@ interface LabelsBack {
  */
 async function renameBack(
   trx: Tx,
-  batchId: string,
+  { events }: Scope,
   edited: ReadonlySet<string>,
   force: boolean,
 ): Promise<LabelsBack> {
@@ -183,7 +249,7 @@ async function renameBack(
     with moves as (
       select distinct e.block_id, first_value(e.created_at) over w as created_at, first_value(e.place) over w as place,
              first_value(e.label) over w as old_label, last_value(e.new_label) over w as new_label
-        from block_event e where e.batch_id = ${batchId} and e.kind = 'renamed'
+        from block_event e where ${events} and e.kind = 'renamed'
       window w as (partition by e.block_id order by e.created_at, e.place
                    rows between unbounded preceding and unbounded following))
     select b.id as block_id, b.label, m.old_label, b.label <> m.new_label as is_edited
@@ -231,12 +297,12 @@ interface AttachedAgain {
  * Attaches detached blocks to their agents again if the block exists and its label is free; the first of a label wins.
  * Deleted agents are left out.
  */
-async function attachAgain(trx: Tx, batchId: string): Promise<AttachedAgain> {
+async function attachAgain(trx: Tx, batchId: string, { events }: Scope): Promise<AttachedAgain> {
   const { rows } = await sql<RevertedBlock & { agent_id: string; is_deleted: boolean }>`
     with lost as (
       select distinct on (e.agent_id, e.block_id) e.agent_id, e.block_id, e.created_at, e.place
         from block_event e join agent a on a.id = e.agent_id and a.deleted_at is null
-       where e.batch_id = ${batchId} and e.kind = 'detached'
+       where ${events} and e.kind = 'detached'
          and not exists (select from block_event c
                           where c.batch_id = ${batchId} and c.kind = 'created' and c.block_id = e.block_id)
          and not exists (select from agent_block k where k.agent_id = e.agent_id and k.block_id = e.block_id)

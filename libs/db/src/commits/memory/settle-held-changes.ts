@@ -1,25 +1,15 @@
-import {
-  ISSUES_MAX,
-  NightshiftError,
-  planAccept,
-  type LabelInUse,
-  type MeasuredChange,
-  type StaleReason,
-} from '@nightshift/agent-core';
+import { NightshiftError, planAccept, type LabelInUse, type StaleReason } from '@nightshift/agent-core';
 import { sql, type RawBuilder } from 'kysely';
 import type { Tx } from '../../connect.ts';
 import { rejectCursorSpans } from '../cursor/revert-cursor-spans.ts';
 import { acceptPassages, deletePassages } from './passages.ts';
 import { lockAgents } from '../../locks/catalog/lock-agent.ts';
-import { lockEndedBatch } from '../../locks/batch/lock-ended-batch.ts';
+import { lockSettleable } from '../../locks/batch/lock-ended-batch.ts';
 import { readLabelsBeside } from '../../reads/memory/labels-beside.ts';
 import { uuidArray } from '../../uuid-array.ts';
-
-/** Selects held changes of a batch; null: all. */
-export interface HeldFilter {
-  readonly agent_ids: readonly string[] | null;
-  readonly block_ids: readonly string[] | null;
-}
+import type { HeldFilter, HeldRow, NewText } from './held-row.ts';
+import { resolveStale, type OnConflict } from './resolve-stale.ts';
+import { assertOpen } from './settled-before.ts';
 
 /** A held change that can no longer take effect. It stays held and may be rejected. */
 export interface StaleChange {
@@ -37,9 +27,8 @@ export interface AcceptReport {
   readonly stale: readonly StaleChange[];
 }
 
-export interface HeldRow extends MeasuredChange {
-  readonly draft_id: string;
-}
+/** Most changes of a block, by different agents, that are rebased or forced in one accept. Each takes a round of statements. */
+const ROUNDS_MAX = 100;
 
 function toConditions(batchId: string, { agent_ids, block_ids }: HeldFilter) {
   return sql`h.batch_id = ${batchId} and h.state = 'held'
@@ -49,38 +38,89 @@ function toConditions(batchId: string, { agent_ids, block_ids }: HeldFilter) {
 
 /**
  * Accepts held changes of a batch: those whose block is unchanged since their base and still accepts them.
- * The others are reported and stay held. Texts become revisions that name the writing call. Settled changes are skipped.
- * Throws: `not_found` for the batch, or for a filter id that is no agent or changed block of the batch; `batch_running` for
- * a batch that has not ended.
- * Locks: the batch, the agents, then the blocks, in id order. The number of statements is constant.
+ * `onConflict` decides about changes whose block was edited. The others are reported and stay held. Texts become revisions
+ * that name the writing call. Settled changes are skipped.
+ * Throws: `not_found` for the batch, or for a filter id that is no agent or changed block of the batch; `conflict` for a
+ * filter id whose changes were rejected; `batch_running` for a batch that has not ended, unless the filter names agents
+ * whose runs have.
+ * Locks: the batch, the agents, then the blocks, in id order. The number of statements is constant, with one round more for
+ * each further agent whose change of the same block is rebased or forced.
  */
 export async function acceptHeldChanges(
   trx: Tx,
   projectId: string,
   batchId: string,
   filter: HeldFilter,
+  onConflict: OnConflict = { kind: 'fail' },
 ): Promise<AcceptReport> {
-  await lockEndedBatch(trx, projectId, batchId);
+  await lockSettleable(trx, projectId, batchId, filter.agent_ids);
   await lockConcerned(trx, batchId, filter);
   const held = await readHeld(trx, batchId, filter);
   await assertNamesOfBatch(trx, batchId, filter, held);
+  await assertOpen(trx, batchId, filter, 'rejected');
   const verdicts = planAccept(held, await readLabels(trx, held));
   const accepted = held.filter((_change, index) => verdicts[index] === null);
   await putInForce(trx, batchId, accepted);
+  const reasons = new Map(held.map(({ draft_id }, index) => [draft_id, verdicts[index] ?? null]));
+  await acceptEdited(trx, batchId, filter, onConflict, reasons);
   return {
-    accepted: accepted.length,
+    accepted: [...reasons.values()].filter((reason) => reason === null).length,
     passages: filter.block_ids === null ? await acceptPassages(trx, batchId, filter.agent_ids) : 0,
-    stale: held.flatMap(({ agent_id, block_id, label, kind }, index) => {
-      const reason = verdicts[index] ?? null;
+    stale: held.flatMap(({ draft_id, agent_id, block_id, label, kind }) => {
+      const reason = reasons.get(draft_id) ?? null;
       if (reason === null) return [];
       return [{ agent_id, block_id: kind === 'created' ? null : block_id, label, reason }];
     }),
   };
 }
 
-/** Puts changes in force that can take effect together, and settles them. The caller holds their agents and blocks. */
-export async function putInForce(trx: Tx, batchId: string, accepted: readonly HeldRow[]): Promise<void> {
-  await writeTexts(trx, batchId, accepted);
+/**
+ * Rebases or forces the changes whose reason in `reasons` is `edited`, and updates their reasons. Changes of a block take
+ * turns, because each is the base of the next.
+ */
+async function acceptEdited(
+  trx: Tx,
+  batchId: string,
+  filter: HeldFilter,
+  onConflict: OnConflict,
+  reasons: Map<string, StaleReason | null>,
+): Promise<void> {
+  const tried = new Set<string>();
+  for (let round = 0; onConflict.kind !== 'fail' && round < ROUNDS_MAX; round++) {
+    const waiting = [...reasons].some(([draftId, reason]) => reason === 'edited' && !tried.has(draftId));
+    if (!waiting) return;
+    // Read anew: the changes before may have moved the blocks.
+    const open = (await readHeld(trx, batchId, filter)).filter(
+      ({ draft_id }) => reasons.get(draft_id) === 'edited' && !tried.has(draft_id),
+    );
+    const turn = [...Map.groupBy(open, ({ block_id }) => block_id).values()].flatMap(
+      ([first]) => first ?? [],
+    );
+    for (const { draft_id } of turn) tried.add(draft_id);
+    const resolved = await resolveStale(trx, turn, onConflict);
+    const changes = resolved.map(({ change }) => change);
+    const verdicts = planAccept(changes, await readLabels(trx, changes));
+    for (const [index, { draft_id }] of changes.entries()) reasons.set(draft_id, verdicts[index] ?? null);
+    await putInForce(
+      trx,
+      batchId,
+      changes.filter((_change, index) => verdicts[index] === null),
+      new Map(resolved.map(({ change, text }) => [change.draft_id, text])),
+    );
+  }
+}
+
+/**
+ * Puts changes in force that can take effect together, and settles them. `texts` replace texts of drafts, by draft id. The
+ * caller holds their agents and blocks.
+ */
+export async function putInForce(
+  trx: Tx,
+  batchId: string,
+  accepted: readonly HeldRow[],
+  texts: ReadonlyMap<string, NewText> = new Map(),
+): Promise<void> {
+  await writeTexts(trx, batchId, accepted, texts);
   await moveLabels(trx, accepted);
   await detach(trx, accepted);
   await publishNewBlocks(trx, accepted);
@@ -99,11 +139,12 @@ export async function rejectHeldChanges(
   batchId: string,
   filter: HeldFilter,
 ): Promise<number> {
-  await lockEndedBatch(trx, projectId, batchId);
+  await lockSettleable(trx, projectId, batchId, filter.agent_ids);
   const { rows } = await sql<{ draft_id: string; agent_id: string; block_id: string }>`
     select h.draft_id, h.agent_id, h.block_id from held_change h where ${toConditions(batchId, filter)}
   `.execute(trx);
   await assertNamesOfBatch(trx, batchId, filter, rows);
+  await assertOpen(trx, batchId, filter, 'accepted');
   await settle(
     trx,
     rows.map((row) => row.draft_id),
@@ -149,13 +190,11 @@ async function assertNamesOfBatch(
   ];
   const [first] = fields;
   if (first === undefined) return;
-  throw new NightshiftError('not_found', `${first.path}: ${first.message}. Nothing was settled.`, {
-    fields: fields.slice(0, ISSUES_MAX),
-  });
+  throw new NightshiftError('not_found', `${first.path}: ${first.message}. Nothing was settled.`, { fields });
 }
 
 /** Returns the ids, with their paths, that are neither in `found` nor returned by the query `known`. */
-async function readUnknown(
+export async function readUnknown(
   trx: Tx,
   ids: readonly string[],
   { found, known }: { readonly found: ReadonlySet<string>; readonly known: RawBuilder<unknown> },
@@ -228,20 +267,30 @@ export async function readLabels(trx: Tx, held: readonly HeldRow[]): Promise<rea
   return [...all.values()];
 }
 
-async function writeTexts(trx: Tx, batchId: string, accepted: readonly HeldRow[]): Promise<void> {
+async function writeTexts(
+  trx: Tx,
+  batchId: string,
+  accepted: readonly HeldRow[],
+  texts: ReadonlyMap<string, NewText>,
+): Promise<void> {
   const drafts = accepted.filter(({ kind, is_written }) => kind === 'revised' && is_written);
   if (drafts.length === 0) return;
+  const payload = drafts.map(({ draft_id }) => {
+    const { resolution = 'clean', merged = null } = texts.get(draft_id) ?? {};
+    return { d: draft_id, r: resolution, m: merged !== null, v: merged?.value, s: merged?.description };
+  });
   await sql`
     with moved as (
       update block b set head_revision = b.head_revision + 1, updated_at = app_now()
         from held_change h
-       where h.batch_id = ${batchId} and h.draft_id = any(${drafts.map((change) => change.draft_id)}::uuid[])
-         and b.id = h.block_id
-      returning b.id, b.head_revision, h.draft_id, h.base_revision)
+        join json_to_recordset(${JSON.stringify(payload)}::json) as w(d uuid, r text, m bool, v text, s text) on w.d = h.draft_id
+       where h.batch_id = ${batchId} and b.id = h.block_id
+      returning b.id, b.head_revision, h.draft_id, h.base_revision, w.r, w.m, w.v, w.s)
     insert into block_revision (block_id, revision, project_id, description, value, char_limit, read_only, based_on,
                                 batch_id, run_id, step_number, tool_use_id, resolution)
-    select m.id, m.head_revision, n.project_id, n.description, n.value, o.char_limit, o.read_only, m.base_revision,
-           n.batch_id, n.run_id, n.step_number, n.tool_use_id, 'clean'
+    select m.id, m.head_revision, n.project_id, case when m.m then m.s else n.description end,
+           case when m.m then m.v else n.value end, o.char_limit, o.read_only, m.base_revision, n.batch_id, n.run_id,
+           n.step_number, n.tool_use_id, m.r
       from moved m
       join block d on d.id = m.draft_id
       join block_revision n on n.block_id = d.id and n.revision = d.head_revision

@@ -101,6 +101,7 @@ export async function commitDecisions(
     ...tallyOfBill(decision.step),
     steps: decision.step.applies ? 1 : 0,
     tool_calls: decision.calls.length,
+    // No call of an answer is in doubt yet.
     failed_tool_calls: decision.step.state === 'answered' ? 0 : countFailed(decision.calls),
   }));
   const report = await settleMoves(trx, moves, counted, slot);
@@ -164,7 +165,8 @@ export async function commitToolResults(
   const counted = results.flatMap(({ run, decision }) => {
     const failed_tool_calls = countFailed(decision.calls);
     const isCounted = failed_tool_calls > 0 || decision.run.state !== 'ready';
-    return isCounted ? [{ ...tallyOfMove(run, decision.run), failed_tool_calls }] : [];
+    const unknown_tool_calls = decision.calls.filter(({ state }) => state === 'unknown').length;
+    return isCounted ? [{ ...tallyOfMove(run, decision.run), failed_tool_calls, unknown_tool_calls }] : [];
   });
   return settleMoves(trx, moves, counted, slot);
 }

@@ -4,6 +4,7 @@ import type { Tx } from '../../connect.ts';
 import { NOW } from '../../fragments.ts';
 import { isBrokenConstraint } from '../../judge-error.ts';
 import { lockSchedule } from '../../locks/schedule/lock-schedule.ts';
+import { deleteListedItem } from '../catalog/deleted-item.ts';
 import { storableJson } from '../json-rows.ts';
 import type { ScheduleRow } from '../../reads/schedule/schedules.ts';
 
@@ -122,7 +123,7 @@ export async function deleteSchedule(trx: Tx, projectId: string, scheduleId: str
   await releaseBatches(trx, projectId, scheduleId);
   await lockSchedule(trx, projectId, scheduleId);
   await releaseBatches(trx, projectId, scheduleId);
-  await trx.deleteFrom('schedule').where('id', '=', scheduleId).execute();
+  await deleteListedItem(trx, 'schedule', projectId, scheduleId);
 }
 
 async function releaseBatches(trx: Tx, projectId: string, scheduleId: string): Promise<void> {

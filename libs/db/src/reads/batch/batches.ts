@@ -77,7 +77,7 @@ function selectBatches(db: Database) {
             ...[sumOf('queued'), sumOf('requires_action'), sumOf('completed'), sumOf('failed')],
             ...[sumOf('cancelled'), sumOf('expired'), sumOf('steps'), sumOf('tool_calls')],
             ...[sumOf('failed_tool_calls'), sumOf('input_tokens'), sumOf('output_tokens')],
-            ...[sumOf('cache_read_tokens')],
+            ...[sumOf('cache_read_tokens'), sumOf('unknown_tool_calls')],
             sql<number>`coalesce(sum(cache_write_5m_tokens + cache_write_1h_tokens), 0)::bigint`.as(
               'cache_write_tokens',
             ),

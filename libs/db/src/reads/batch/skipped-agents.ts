@@ -1,4 +1,5 @@
 import type { Database } from '../../connect.ts';
+import { refuseCursor } from '../keyset.ts';
 
 /** An agent of a fleet without a run. */
 export interface SkippedAgent {
@@ -6,19 +7,25 @@ export interface SkippedAgent {
   readonly reason: string;
 }
 
-/** Reads skipped agents of a batch after an agent, by agent id. Index: `batch_agent_skipped`. */
+/**
+ * Reads skipped agents of a batch after an agent, by agent id. Throws: `validation_failed` for an agent that is not among
+ * them. Index: `batch_agent_skipped`.
+ */
 export async function listSkippedAgents(
   db: Database,
   batchId: string,
   page: { readonly after: string | null; readonly limit: number; readonly reason: string | null },
 ): Promise<readonly SkippedAgent[]> {
   const { after, limit, reason } = page;
-  return db
+  const skipped = db
     .selectFrom('batch_agent')
     .select('agent_id')
     .select((eb) => eb.ref('skip_reason').$notNull().as('reason'))
     .where('batch_id', '=', batchId)
-    .where('skip_reason', 'is not', null)
+    .where('skip_reason', 'is not', null);
+  if (after !== null && (await skipped.where('agent_id', '=', after).executeTakeFirst()) === undefined)
+    refuseCursor('after');
+  return skipped
     .$if(reason !== null, (query) => query.where('skip_reason', '=', reason))
     .$if(after !== null, (query) => query.where('agent_id', '>', after))
     .orderBy('agent_id')

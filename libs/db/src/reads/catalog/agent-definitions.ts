@@ -252,6 +252,8 @@ export interface RunAgent {
   readonly is_stored: boolean;
   /** Handle. */
   readonly model: string;
+  /** Unit: tokens. */
+  readonly context_window_limit: number;
   /** Parts of the definition that may conflict; null without tool rules and client tools. */
   readonly doubts: Pick<Definition, 'tool_rules' | 'tools'> | null;
 }
@@ -267,7 +269,7 @@ export async function readRunAgents(
 ): Promise<ReadonlyMap<string, RunAgent>> {
   const { rows } = await sql<Omit<RunAgent, 'conversation_id'> & ContentOwners>`
     with ${agentContents(projectId, requests)}
-    select places, conversation_ids, definition_id, model,
+    select places, conversation_ids, definition_id, model, context_window_limit,
            exists (select from definition d where d.id = c.definition_id) as is_stored,
            case when json_array_length(tool_rules) > 0 or client_tools is not null
                 then json_build_object('tool_rules', tool_rules, 'tools', tools::json) end as doubts

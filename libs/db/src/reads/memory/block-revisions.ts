@@ -2,7 +2,7 @@ import { NightshiftError, SHRINK_POLICY_DEFAULT, type WriteResolution } from '@n
 import { sql, type NotNull, type SqlBool } from 'kysely';
 import type { Database } from '../../connect.ts';
 import { readCutPage, type Listed } from '../cut-page.ts';
-import { readDirection } from '../keyset.ts';
+import { readDirection, refuseCursor } from '../keyset.ts';
 
 /** A page of numbered rows. */
 export interface NumberPage {
@@ -120,8 +120,8 @@ export async function readBlockRevisions(
 }
 
 /**
- * Reads a page of a batch's writes, by block and revision, each with the replaced text. Index: `block_revision_by_batch`,
- * primary key of `block_revision`.
+ * Reads a page of a batch's writes, by block and revision, each with the replaced text. Throws: `validation_failed` for a
+ * cursor that is no write of the batch. Index: `block_revision_by_batch`, primary key of `block_revision`.
  */
 export async function listMemoryChanges(
   db: Database,
@@ -134,6 +134,17 @@ export async function listMemoryChanges(
   },
   filter: MemoryChangeFilter,
 ): Promise<Listed<MemoryChangeRow>> {
+  for (const side of ['after', 'before'] as const) {
+    const key = page[side];
+    if (key === null) continue;
+    const write = db
+      .selectFrom('block_revision')
+      .select('revision')
+      .where('block_id', '=', key.block_id)
+      .where('revision', '=', key.revision)
+      .where('batch_id', '=', batchId);
+    if ((await write.executeTakeFirst()) === undefined) refuseCursor(side);
+  }
   const isAscending = page.order === 'asc';
   const readsAscending = page.before === null ? isAscending : !isAscending;
   const beyond = (key: RevisionKey | null, greater: boolean) =>

@@ -3,6 +3,7 @@ import { sql } from 'kysely';
 import type { Database } from '../../connect.ts';
 import { UNMERGED } from '../../fragments.ts';
 import { readCutPage, type Listed } from '../cut-page.ts';
+import { refuseCursor } from '../keyset.ts';
 
 /** An agent's change of a block in a batch under review: before and after all its calls. */
 export interface HeldChangeRow {
@@ -34,7 +35,10 @@ export interface HeldChangeFilter {
   readonly block_id: string | null;
 }
 
-/** Reads a page of a batch's held changes, by draft id. Index: `held_change_by_draft`, primary keys. */
+/**
+ * Reads a page of a batch's held changes, by draft id. Throws: `validation_failed` for a cursor that is none of them.
+ * Index: `held_change_by_draft`, primary keys.
+ */
 export async function listHeldChanges(
   db: Database,
   batchId: string,
@@ -46,6 +50,7 @@ export async function listHeldChanges(
   },
   filter: HeldChangeFilter,
 ): Promise<Listed<HeldChangeRow>> {
+  await refuseOthers(db, batchId, page);
   const isAscending = page.order === 'asc';
   const readsAscending = page.before === null ? isAscending : !isAscending;
   const beyond = (id: string | null, greater: boolean) =>
@@ -72,4 +77,19 @@ export async function listHeldChanges(
       + octet_length(concat(p.description, p.description_before))`,
   );
   return { rows: readsAscending === isAscending ? rows : rows.toReversed(), is_cut };
+}
+
+/** Refuses a cursor that is no held change of the batch. */
+async function refuseOthers(
+  db: Database,
+  batchId: string,
+  page: { readonly after: string | null; readonly before: string | null },
+): Promise<void> {
+  for (const side of ['after', 'before'] as const) {
+    const draftId = page[side];
+    if (draftId === null) continue;
+    const change = db.selectFrom('held_change').select('draft_id').where('draft_id', '=', draftId);
+    const found = await change.where('batch_id', '=', batchId).executeTakeFirst();
+    if (found === undefined) refuseCursor(side);
+  }
 }

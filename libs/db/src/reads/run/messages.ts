@@ -2,7 +2,7 @@ import { messageKeyOf, toStorableText, type ContentBlock } from '@nightshift/age
 import { sql, type RawBuilder } from 'kysely';
 import type { Database } from '../../connect.ts';
 import { readCutPage, type Listed } from '../cut-page.ts';
-import { readDirection, type Page } from '../keyset.ts';
+import { readDirection, refuseCursor, type Page } from '../keyset.ts';
 
 /** A message as stored, with the step attempt that wrote it. */
 export interface MessageRow {
@@ -107,12 +107,11 @@ export async function listBatchMessages(
   page: Page,
   filter: BatchMessageFilter,
 ): Promise<Listed<BatchMessageRow>> {
-  const ascends = page.order === 'asc';
   const reads = readDirection(page);
   const direction = reads === 'asc' ? sql`asc` : sql`desc`;
   const conditions = [
-    ...(await toCursorCondition(db, batchId, page.after, ascends)),
-    ...(await toCursorCondition(db, batchId, page.before, !ascends)),
+    ...(await toCursorCondition(db, batchId, page, 'after')),
+    ...(await toCursorCondition(db, batchId, page, 'before')),
     ...(filter.agent_id === null ? [] : [sql`r.agent_id = ${filter.agent_id}`]),
     ...(filter.custom_id === null ? [] : [sql`r.custom_id = ${toStorableText(filter.custom_id)}`]),
   ];
@@ -131,21 +130,23 @@ export async function listBatchMessages(
   return { rows: reads === page.order ? messages : messages.reverse(), is_cut };
 }
 
-/** The messages beyond (`up`: above) the cursor; no condition for a cursor of another batch. */
+/** The messages beyond the cursor. Throws: `validation_failed` for a message of another batch. */
 async function toCursorCondition(
   db: Database,
   batchId: string,
-  cursor: string | null,
-  up: boolean,
+  page: Page,
+  side: 'after' | 'before',
 ): Promise<readonly RawBuilder<unknown>[]> {
+  const cursor = page[side];
   if (cursor === null) return [];
+  const up = (page.order === 'asc') === (side === 'after');
   const key = messageKeyOf(cursor);
   const { rows } = await sql<{ ordinal: number }>`
     select r.ordinal from message m join run r on r.id = m.run_id
     where m.conversation_id = ${key.conversation_id} and m.seq = ${key.seq} and r.batch_id = ${batchId}
   `.execute(db);
   const [run] = rows;
-  if (run === undefined) return [];
+  if (run === undefined) refuseCursor(side === 'after' ? (page.after_name ?? side) : side);
   // The first condition can use the index of runs; the second is exact.
   return up
     ? [

@@ -12,7 +12,7 @@ import { sql, type RawBuilder } from 'kysely';
 import type { Database } from '../../connect.ts';
 import { readCutPage, type Listed } from '../cut-page.ts';
 import { uuidArray } from '../../uuid-array.ts';
-import { readDirection, toKeyset, type Keyset, type Page } from '../keyset.ts';
+import { readDirection, refuseCursor, toKeyset, type Keyset, type Page } from '../keyset.ts';
 
 /** A run as stored. */
 export interface RunRow {
@@ -53,6 +53,8 @@ export interface RunFilter {
   readonly agent_ids: readonly string[] | null;
   readonly states: readonly RunState[] | null;
   readonly stop_reasons: readonly StopReason[] | null;
+  /** Whether a call failed or has an unknown outcome. Looks at the calls of every run of the batch until the page is full. */
+  readonly tool_calls_failed: boolean | null;
 }
 
 const COLUMNS = [
@@ -91,7 +93,7 @@ export async function readRun(db: Database, projectId: string, runId: string): P
  * Reads a page of runs by age; runs of one batch by their place in it, which is the same order. A run that awaits its
  * caller also counts the message with its calls towards the page size.
  * Index: `run_by_age`, `run_by_agent`, or the unique (batch, ordinal); the primary key of `conversation` per queued run of
- * the page. A filter for open runs reads only runs as old as an open batch.
+ * the page, and of `tool_call` per run for a filter by calls. A filter for open runs reads only runs as old as an open batch.
  */
 export async function listRuns(
   db: Database,
@@ -156,6 +158,12 @@ function toConditions(projectId: string, filter: RunFilter): RawBuilder<unknown>
     ...(filter.batch_id === null ? [] : [sql`r.batch_id = ${filter.batch_id}`]),
     ...(filter.custom_id === null ? [] : [sql`r.custom_id = ${toStorableText(filter.custom_id)}`]),
     ...(filter.states === null ? [] : [sql`r.state = any(${[...filter.states]}::text[])`]),
+    ...(filter.tool_calls_failed === null
+      ? []
+      : [
+          sql`exists (select from tool_call c where c.run_id = r.id and c.state in ('failed', 'unknown'))
+                = ${filter.tool_calls_failed}`,
+        ]),
     ...(filter.stop_reasons === null ? [] : [sql`r.stop_reason = any(${[...filter.stop_reasons]}::text[])`]),
   ];
   return sql.join(conditions, sql` and `);
@@ -179,9 +187,12 @@ async function toOrdinalKeyset(db: Database, page: Page, batchId: string): Promi
   const { rows } = await sql<{ id: string; ordinal: number }>`
     select id, ordinal from run where id = any(${cursors}::uuid[]) and batch_id = ${batchId}
   `.execute(db);
-  const ordinalOf = (id: string | null): number | undefined => rows.find((row) => row.id === id)?.ordinal;
-  const after = ordinalOf(page.after);
-  const before = ordinalOf(page.before);
+  const ordinalOf = (side: 'after' | 'before'): number | undefined =>
+    page[side] === null
+      ? undefined
+      : (rows.find(({ id }) => id === page[side])?.ordinal ?? refuseCursor(side));
+  const after = ordinalOf('after');
+  const before = ordinalOf('before');
   const ascends = page.order === 'asc';
   const reads = readDirection(page);
   const conditions = [
@@ -201,6 +212,8 @@ export interface Usage {
   readonly steps: number;
   readonly tool_calls: number;
   readonly failed_tool_calls: number;
+  /** Of the failed calls: those whose outcome is unknown. */
+  readonly unknown_tool_calls: number;
   /** Uncached tokens read. */
   readonly input_tokens: number;
   readonly output_tokens: number;
@@ -227,7 +240,8 @@ export async function readRunUsages(
               case when count(*) = count(cost_nanousd) then coalesce(sum(cost_nanousd), 0)::bigint end as cost_nanousd
          from step where run_id = r.id) s
      cross join lateral (
-       select count(*) as tool_calls, count(*) filter (where state in ('failed', 'unknown')) as failed_tool_calls
+       select count(*) as tool_calls, count(*) filter (where state in ('failed', 'unknown')) as failed_tool_calls,
+              count(*) filter (where state = 'unknown') as unknown_tool_calls
          from tool_call where run_id = r.id) c
   `.execute(db);
   return new Map(rows.map(({ id, ...used }) => [id, used]));

@@ -7,7 +7,7 @@ import {
 } from '@nightshift/agent-core';
 import { sql, type RawBuilder, type SqlBool } from 'kysely';
 import type { Database } from '../../connect.ts';
-import { readDirection, type Page } from '../keyset.ts';
+import { readDirection, refuseCursor, type Page } from '../keyset.ts';
 
 /** An attempt of a step, with columns of its run and definition. */
 export interface StepRow {
@@ -113,11 +113,10 @@ export async function listSteps(
   page: Page,
   filter: StepFilter,
 ): Promise<readonly StepRow[]> {
-  const ascends = page.order === 'asc';
   const reads = readDirection(page);
   const conditions = [
-    ...(await toCursorCondition(db, page.after, ascends)),
-    ...(await toCursorCondition(db, page.before, !ascends)),
+    ...(await toCursorCondition(db, page, 'after', filter.run_id)),
+    ...(await toCursorCondition(db, page, 'before', filter.run_id)),
     ...toConditions(filter),
   ];
   const rows = await selectSteps(db)
@@ -144,20 +143,31 @@ function toConditions(filter: StepFilter): readonly RawBuilder<SqlBool>[] {
   ];
 }
 
-/** The steps beyond (`up`: above) the cursor; none for a cursor with an unknown run. */
+/**
+ * The steps beyond the cursor. A step that was taken out of its provider batch keeps its place.
+ * Throws: `validation_failed` for an unknown step, or a step of another run than `runId`.
+ */
 async function toCursorCondition(
   db: Database,
-  cursor: string | null,
-  up: boolean,
+  page: Page,
+  side: 'after' | 'before',
+  runId: string | null,
 ): Promise<readonly RawBuilder<SqlBool>[]> {
+  const cursor = page[side];
   if (cursor === null) return [];
   const key = stepKeyOf(cursor);
+  if (runId !== null && runId !== key.run_id) refuseCursor(side);
   const run = await db
-    .selectFrom('run')
+    .selectFrom('run as r')
     .select(sql<string>`created_at::text`.as('time'))
-    .where('id', '=', key.run_id)
+    .where('r.id', '=', key.run_id)
+    .where(
+      sql<SqlBool>`(${key.number}::integer > 0 and (${key.number}::integer, ${key.attempt}::integer) <= (r.step_number, r.attempt)
+        or exists (select from step where run_id = r.id and number = ${key.number} and attempt = ${key.attempt}))`,
+    )
     .executeTakeFirst();
-  if (run === undefined) return [];
+  if (run === undefined) refuseCursor(side);
+  const up = (page.order === 'asc') === (side === 'after');
   // The first condition can use an index of runs; the second is exact.
   const position = sql`(${run.time}::timestamptz, ${key.run_id}::uuid, ${key.number}::integer, ${key.attempt}::smallint)`;
   return up
