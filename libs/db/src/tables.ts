@@ -8,6 +8,9 @@ import type {
   Json,
   JsonObject,
   ModelSettings,
+  PilotResult,
+  PilotSettings,
+  PilotState,
   ProviderBatchState,
   ResultFormat,
   RunState,
@@ -207,6 +210,11 @@ export interface BatchTable extends LeaseColumns {
   hold_if: JsonColumn<HoldRule> | null;
   schedule_id: string | null;
   tick_due_at: Timestamp | null;
+  pilot: JsonColumn<PilotSettings> | null;
+  pilot_state: PilotState | null;
+  pilot_ordinals: number[] | null;
+  pilot_ended_at: Timestamp | null;
+  pilot_result: JsonColumn<PilotResult> | null;
 }
 
 export interface HeldChangeTable {

@@ -9,7 +9,7 @@ const BATCHES_PER_SWEEP = 20;
 
 /**
  * Puts up to `limit` ready runs of a batch without a chunk into chunks, in request order, and returns their number. A run
- * that waits in a chunk for its next attempt stays there.
+ * that waits in a chunk for its next attempt stays there. While a pilot runs, only its runs are queued.
  * The caller holds the batch's lock, which seals wait for, so that no run is queued twice. Index:
  * `run_batch_id_ordinal_key`.
  */
@@ -23,6 +23,8 @@ export async function queueReadyRuns(trx: Tx, batchId: string, limit: number | n
       select r.id, r.project_id, row_number() over (order by r.ordinal) - 1 as place
         from run r
        where r.batch_id = ${batchId}::uuid and r.ended_at is null and r.state = 'ready'
+         and coalesce(r.ordinal = any((
+               select pilot_ordinals from batch where id = ${batchId}::uuid and pilot_state = 'running')::int[]), true)
          and not (select ids from queued) ? r.id::text
        order by r.ordinal
        limit ${limit}),
