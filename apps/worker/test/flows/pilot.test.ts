@@ -278,6 +278,7 @@ describe('the end of a pilot', () => {
     expect(await batchOf(id)).toMatchObject({ state: 'running', pilot_state: 'running', pilot_result: null });
     expect(await placesOf(id)).toMatchObject({ queued: [] });
     await house.bury(mortal);
+    await house.hasten();
     expect(await finishBatch(worker)).toMatchObject({ worked: true, pilot: 'passed', queued: 5 });
     await house.drive(worker);
     expect(await batchOf(id)).toMatchObject({ state: 'completed', completed: 9 });

@@ -19,12 +19,15 @@ export async function queueReadyRuns(trx: Tx, batchId: string, limit: number | n
       -- Looked up by run: a join would scan all of them per run when runs have hardly any statistics.
       select coalesce(jsonb_object_agg(id, true), '{}') as ids
         from (select unnest(run_ids) as id from run_chunk where kind = 'ready') q),
+    alone ${AS_FIRST} (
+      select jsonb_object_agg(u.ordinal, true) as ordinals
+        from batch b cross join lateral unnest(b.pilot_ordinals) as u(ordinal)
+       where b.id = ${batchId}::uuid and b.pilot_state = 'running'),
     left_out as (
       select r.id, r.project_id, row_number() over (order by r.ordinal) - 1 as place
         from run r
        where r.batch_id = ${batchId}::uuid and r.ended_at is null and r.state = 'ready'
-         and coalesce(r.ordinal = any((
-               select pilot_ordinals from batch where id = ${batchId}::uuid and pilot_state = 'running')::int[]), true)
+         and coalesce((select ordinals from alone) ? r.ordinal::text, true)
          and not (select ids from queued) ? r.id::text
        order by r.ordinal
        limit ${limit}),
