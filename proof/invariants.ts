@@ -32,6 +32,7 @@ const ALWAYS: Readonly<Record<string, string>> = {
   acting_has_chunk: `select r.id::text from run r where r.state = 'acting' and not exists (
     select from run_chunk c where c.kind = 'tools' and r.id = any(c.run_ids))`,
   ready_has_chunk: `select r.id::text from run r join batch b on b.id = r.batch_id where r.state = 'ready' and b.state = 'running'
+    and (b.pilot_state is distinct from 'running' or r.ordinal = any(b.pilot_ordinals))
     and not exists (select from run_chunk c where c.kind = 'ready' and r.id = any(c.run_ids))
     and not exists (select from batch_budget g where g.batch_id = b.id and g.room <> 'open')`,
   acting_is_answered: `select r.id::text from run r where r.state = 'acting' and not exists (
