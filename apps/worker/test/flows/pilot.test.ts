@@ -70,10 +70,17 @@ const resume = (id: string): Promise<number> =>
 const pause = (id: string): Promise<void> =>
   inTransaction(db, (trx) => pauseBatch(trx, DEFAULT_PROJECT_ID, id, 'by hand'));
 
-/** Places of the runs with a step, and of the runs in a chunk. */
-async function placesOf(id: string): Promise<{ readonly sent: number[]; readonly queued: number[] }> {
-  const [row] = await house.rows<{ sent: number[]; queued: number[] }>(
-    `select array(select ordinal from run r where batch_id = $1 and exists (select from step where run_id = r.id) order by 1) as sent,
+interface Places {
+  readonly pilot: number[];
+  readonly sent: number[];
+  readonly queued: number[];
+}
+
+/** Places of the pilot's runs, of the runs with a step, and of the runs in a chunk. */
+async function placesOf(id: string): Promise<Places> {
+  const [row] = await house.rows<Places>(
+    `select (select pilot_ordinals from batch where id = $1) as pilot,
+            array(select ordinal from run r where batch_id = $1 and exists (select from step where run_id = r.id) order by 1) as sent,
             array(select ordinal from run where batch_id = $1 and id in (select unnest(run_ids) from run_chunk) order by 1) as queued`,
     [id],
   );
@@ -83,7 +90,9 @@ async function placesOf(id: string): Promise<{ readonly sent: number[]; readonly
 describe('a pilot', () => {
   test('goes alone; then the batch waits for a resume, with the results and the projection', async () => {
     const { id } = await submit(12, pilotOf());
-    expect(await placesOf(id)).toEqual({ sent: [], queued: [1, 3, 8, 10] });
+    const { pilot, sent, queued } = await placesOf(id);
+    expect(pilot).toHaveLength(4);
+    expect({ sent, queued }).toEqual({ sent: [], queued: pilot });
     expect(await batchOf(id)).toMatchObject({ state: 'running', pilot_state: 'running', pilot_runs: 4 });
     await house.drive(worker);
     const waiting = await batchOf(id);
@@ -91,7 +100,7 @@ describe('a pilot', () => {
     expect(waiting.state_reason).toMatch(
       /^The pilot of 4 runs has ended\. All 12 runs are projected to cost \$\d\.\d+ \(80 % interval: .*\)\. Resume the batch/,
     );
-    expect((await placesOf(id)).sent).toEqual([1, 3, 8, 10]);
+    expect((await placesOf(id)).sent).toEqual(pilot);
     const result = waiting.pilot_result ?? expect.fail('no result');
     expect(result).toMatchObject({
       completed: 4,
@@ -186,7 +195,8 @@ describe('a pilot', () => {
     await house.drive(worker, { hasten: true });
     expect(await batchOf(id)).toMatchObject({ state: 'paused', pilot_state: 'running' });
     await inTransaction(db, (trx) => changeCaps(trx, DEFAULT_PROJECT_ID, id, { output_tokens: 100_000 }));
-    expect((await placesOf(id)).queued.every((place) => [1, 3, 8, 10].includes(place))).toBe(true);
+    const { pilot, queued } = await placesOf(id);
+    expect(pilot).toEqual(expect.arrayContaining(queued));
     await house.drive(worker, { hasten: true });
     expect(await batchOf(id)).toMatchObject({ state: 'paused', pilot_state: 'waiting', completed: 4 });
   });
@@ -330,6 +340,19 @@ describe('the sample', () => {
     expect(await batchOf(behind.id)).toMatchObject({ state: 'completed', completed: 3 });
   });
 
+  test('holds small and large memories and inputs, wherever they stand', async () => {
+    const runs = Array.from({ length: 24 }, (_, index): SubmittedRun => {
+      const isLarge = index % 6 === 5;
+      return index < 12
+        ? looping(0, isLarge ? 5_000 : 10)
+        : { input: 'Hello. '.repeat(isLarge ? 5_000 : 10) };
+    });
+    const { id } = await house.submit(runs, { pilot: pilotOf({ runs: 6 }) });
+    const { pilot } = await placesOf(id);
+    expect(pilot.filter((place) => place % 6 === 5)).toHaveLength(1);
+    await house.cancel(id);
+  });
+
   test('of a fleet is drawn over all portions, after the last', async () => {
     await house.submit(
       Array.from({ length: 12 }, (_, index) => ({ ...looping(index % 3), agent: { tags: ['fleet'] } })),
@@ -344,7 +367,8 @@ describe('the sample', () => {
     const portions = house.worker({ settings: { agents_per_portion: 5 } });
     await house.drive(portions);
     expect(await batchOf(id)).toMatchObject({ state: 'paused', pilot_state: 'waiting', pilot_runs: 3 });
-    expect((await placesOf(id)).sent).toEqual([2, 4, 11]);
+    const { pilot, sent } = await placesOf(id);
+    expect(sent).toEqual(pilot);
     await resume(id);
     await house.drive(portions);
     expect(await batchOf(id)).toMatchObject({ state: 'completed', completed: 12 });
