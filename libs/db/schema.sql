@@ -111,7 +111,7 @@ create table batch (
   constraint batch_cancelling CHECK (((state <> ALL (ARRAY['cancelling'::text, 'cancelled'::text])) OR (cancel_requested_at IS NOT NULL))),
   constraint batch_ended CHECK (((state = ANY (ARRAY['completed'::text, 'cancelled'::text, 'failed'::text])) = (completed_at IS NOT NULL))),
   constraint batch_paused CHECK (((state <> 'paused'::text) OR (state_reason IS NOT NULL))),
-  constraint batch_pilot_complete CHECK ((((pilot IS NULL) = (pilot_state IS NULL)) AND ((pilot_state IS NOT NULL) OR (num_nonnulls(pilot_ordinals, pilot_ended_at, pilot_result) = 0)) AND ((pilot_ended_at IS NULL) = (pilot_result IS NULL)) AND ((pilot_state <> ALL (ARRAY['waiting'::text, 'passed'::text])) OR (pilot_ended_at IS NOT NULL)))),
+  constraint batch_pilot_complete CHECK ((((pilot IS NULL) = (pilot_state IS NULL)) AND ((pilot_state IS NOT NULL) OR (num_nulls(pilot_ordinals, pilot_ended_at, pilot_result) = 3)) AND ((pilot_ended_at IS NULL) = (pilot_result IS NULL)) AND ((pilot_state <> ALL (ARRAY['waiting'::text, 'passed'::text])) OR (pilot_ended_at IS NOT NULL)))),
   constraint batch_pilot_fits_state CHECK (
 CASE pilot_state
     WHEN 'running'::text THEN (state = ANY (ARRAY['receiving'::text, 'running'::text, 'paused'::text]))

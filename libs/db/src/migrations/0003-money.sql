@@ -18,7 +18,7 @@ alter table batch
   add constraint batch_pilot_state check (pilot_state in ('running','waiting','stopped','passed')),
   add constraint batch_pilot_complete check (
     (pilot is null) = (pilot_state is null)
-    and (pilot_state is not null or num_nonnulls(pilot_ordinals, pilot_ended_at, pilot_result) = 0)
+    and (pilot_state is not null or num_nulls(pilot_ordinals, pilot_ended_at, pilot_result) = 3)
     and (pilot_ended_at is null) = (pilot_result is null)
     and (pilot_state not in ('waiting','passed') or pilot_ended_at is not null)),
   add constraint batch_pilot_fits_state check (
