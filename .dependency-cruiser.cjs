@@ -3,7 +3,7 @@
 
 /** A folder of production code and the only folders of this repository that it may import. */
 const order = [
-  // libs/agent-core: base <- model <- machine <- decide; rules, tools and context (which decide may ask), memory, money
+  // libs/agent-core: base <- model <- machine <- decide; rules, tools, context and money (which decide may ask), memory
   // and wire stand on the model, beside each other.
   only('libs/agent-core/src/base', []),
   only('libs/agent-core/src/model', ['libs/agent-core/src/base']),
@@ -15,6 +15,7 @@ const order = [
     'libs/agent-core/src/rules',
     'libs/agent-core/src/tools',
     'libs/agent-core/src/context',
+    'libs/agent-core/src/money',
   ]),
   ...['rules', 'memory', 'tools', 'context', 'money', 'wire'].map((folder) =>
     only(`libs/agent-core/src/${folder}`, [

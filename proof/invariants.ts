@@ -32,6 +32,7 @@ const ALWAYS: Readonly<Record<string, string>> = {
   acting_has_chunk: `select r.id::text from run r where r.state = 'acting' and not exists (
     select from run_chunk c where c.kind = 'tools' and r.id = any(c.run_ids))`,
   ready_has_chunk: `select r.id::text from run r join batch b on b.id = r.batch_id where r.state = 'ready' and b.state = 'running'
+    and (b.pilot_state is distinct from 'running' or r.ordinal = any(b.pilot_ordinals))
     and not exists (select from run_chunk c where c.kind = 'ready' and r.id = any(c.run_ids))
     and not exists (select from batch_budget g where g.batch_id = b.id and g.room <> 'open')`,
   acting_is_answered: `select r.id::text from run r where r.state = 'acting' and not exists (
@@ -77,6 +78,11 @@ const ALWAYS: Readonly<Record<string, string>> = {
              from tool_call c join run r on r.id = c.run_id
              left join step s on s.run_id = c.run_id and s.number = c.step_number and s.applied_at is not null
             where r.batch_id = b.id)`,
+  pilot_goes_alone: `select r.id::text from batch b join run r on r.batch_id = b.id
+    where b.pilot_state in ('running', 'waiting', 'stopped') and not coalesce(r.ordinal = any(b.pilot_ordinals), false)
+      and exists (select from step where run_id = r.id)`,
+  pilot_ends_decided: `select b.id::text from batch b where b.pilot_ended_at is not null and exists (
+    select from run r where r.batch_id = b.id and r.ordinal = any(b.pilot_ordinals) and r.ended_at is null)`,
   ended_batch_has_no_open_run: `select b.id::text from batch b where b.completed_at is not null
     and exists (select from run where batch_id = b.id and ended_at is null)`,
   no_seal_after_cancel: `select s.run_id::text from step s join run r on r.id = s.run_id join batch b on b.id = r.batch_id
@@ -100,6 +106,7 @@ const AT_THE_END: Readonly<Record<string, string>> = {
   no_chunk_left: `select id || ' ' || kind from run_chunk`,
   no_input_left: `select run_id::text from queued_input`,
   conversations_free: `select id::text from conversation where run_id is not null`,
+  pilots_ended: `select id || ' ' || pilot_state from batch where pilot_state in ('running', 'waiting')`,
   calls_ended: `select run_id || '/' || step_number from tool_call where state in ('pending', 'running')`,
 };
 

@@ -225,6 +225,7 @@ function workloadOf(scenario: Scenario): Workload {
         atMs: 2_000,
         cancelAfterMs: null,
         wantsCallback: false,
+        pilot: { runs: 1, then: 'continue', failure_rate: 1 },
         runs: [
           run('e', 2, [['look_up']]),
           run('f', 3, [['core_memory_append', 'note_once']], true),

@@ -143,6 +143,20 @@ function drawBusyNights(random: Random): Workload {
   };
 }
 
+/** Draws a workload whose batches all have a pilot of one run, and more runs. */
+function drawPilots(random: Random): Workload {
+  const workload = drawWorkload(random);
+  const batches = workload.batches.map((batch) => ({
+    ...batch,
+    cancelAfterMs: null,
+    pilot: { runs: 1, then: 'continue', failure_rate: 1 } as const,
+    runs: [0, 1].flatMap((round) =>
+      batch.runs.map((run) => ({ ...run, name: `${run.name}x${round}`, isolated: true })),
+    ),
+  }));
+  return { ...workload, batches, nights: NO_NIGHTS };
+}
+
 /** Draws a workload with a batch per run, each cancelled within so many milliseconds. */
 function cancellingEach(random: Random, withinMs: number): Workload {
   const workload = drawWorkload(random);
@@ -546,6 +560,27 @@ export const MUTANTS: readonly Mutant[] = [
     ),
     caughtBy: ['message_read_once'],
     world: { temper: CALM, workload: drawBusyNights },
+  },
+  {
+    name: 'beside the pilot',
+    without: 'holding the other runs of a batch back from the seal while its pilot runs',
+    make: rewriting(
+      /\(b\.pilot_state is distinct from 'running' or r\.ordinal = any\(b\.pilot_ordinals\)\)/,
+      'true',
+    ),
+    others: rewriteOf(/coalesce\(\(select ordinals from alone\) \? r\.ordinal::text, true\)/, 'true'),
+    caughtBy: ['pilot_goes_alone'],
+    world: { temper: CALM, workload: drawPilots },
+  },
+  {
+    name: 'a pilot without an end',
+    without: 'looking for pilots whose runs have ended',
+    make: rewriting(
+      /\(b\.pilot_state is not distinct from 'running' and b\.pilot_ordinals is not null/g,
+      '(false',
+    ),
+    caughtBy: ['not_finished', 'nothing_left_to_do'],
+    world: { temper: CALM, workload: drawPilots },
   },
   {
     name: 'a tick apart from its batch',

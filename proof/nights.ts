@@ -4,8 +4,10 @@ import type { BatchRequest } from '../libs/intake/src/index.ts';
 import { storeBody } from '../libs/intake/src/testing.ts';
 import type { Violation } from './invariants.ts';
 import { scriptText, type Turn } from './model.ts';
+import type { PilotSettings } from '../libs/agent-core/src/index.ts';
 import type { Random } from './random.ts';
 import type { SqlConnection } from './sim-pool.ts';
+import { drawPilot } from './traits.ts';
 
 /** Messages of one request. */
 export interface PlannedAppend {
@@ -26,6 +28,8 @@ export interface PlannedNight {
   /** Whether its held changes are accepted; null: changes are in force at once. */
   readonly accepted: boolean | null;
   readonly cancelAfterMs: number | null;
+  /** Default: none. */
+  readonly pilot?: PilotSettings | null;
 }
 
 export interface Nights {
@@ -45,6 +49,7 @@ const WITHIN_MS = 60_000;
 /** Draws a seed's nights; half of the seeds have none. */
 export function drawNights(random: Random, agents: number): Nights {
   if (random.chance(0.5)) return NO_NIGHTS;
+  const pilots = random.fork('pilots');
   return {
     appends: Array.from({ length: random.int(2, 8) }, (_, index) => ({
       atMs: random.int(0, WITHIN_MS),
@@ -58,6 +63,7 @@ export function drawNights(random: Random, agents: number): Nights {
       kind: random.chance(0.7) ? 'fleet' : 'memory_rewrite',
       accepted: random.chance(0.4) ? random.chance(0.6) : null,
       cancelAfterMs: random.chance(0.2) ? random.int(0, 10_000) : null,
+      pilot: drawPilot(pilots),
     })),
   };
 }
@@ -96,8 +102,9 @@ export async function storeAppend(
 export const storeNight = (db: Database, night: PlannedNight): Promise<string> =>
   storeBody(db, bodyOf(night));
 
-function bodyOf({ name, kind, accepted }: PlannedNight): BatchRequest {
-  const shared = { agents: {}, cursor: CURSORS[kind], apply: accepted === null ? 'auto' : 'review' } as const;
+function bodyOf({ name, kind, accepted, pilot = null }: PlannedNight): BatchRequest {
+  const apply = accepted === null ? 'auto' : 'review';
+  const shared = { agents: {}, cursor: CURSORS[kind], apply, pilot } as const;
   if (kind === 'memory_rewrite') return { ...shared, kind, blocks: ['notes'] };
   const token = `<${name} {{ agent.name }}>`;
   const turns: readonly Turn[] = [

@@ -1,5 +1,5 @@
 /** Draws traits of agents and batches: rules, approvals, summaries, caps, reviews. */
-import type { ToolRule } from '../libs/agent-core/src/index.ts';
+import type { PilotSettings, ToolRule } from '../libs/agent-core/src/index.ts';
 import type { Random } from './random.ts';
 
 /** Behaviour of an agent beside its runs' scripts. */
@@ -76,6 +76,13 @@ export function drawBatchTraits(random: Random): BatchTraits {
     cap: random.chance(0.5) ? drawCaps(random) : null,
     runCap: random.chance(0.2) ? drawCaps(random) : null,
   };
+}
+
+/** Draws a batch's pilot; most batches have none. */
+export function drawPilot(random: Random): PilotSettings | null {
+  if (!random.chance(0.3)) return null;
+  const then = random.chance(0.5) ? 'pause' : 'continue';
+  return { runs: random.int(1, 3), then, failure_rate: random.pick([0, 0.2, 1]) };
 }
 
 /** Draws caps for a step or a few: a step costs at most half a cent and a thousand tokens. */

@@ -1,5 +1,5 @@
 /** Draws the work of a seed: agents, batches, and scripts for the model. */
-import type { CompactionPolicy, ToolDefinition } from '../libs/agent-core/src/index.ts';
+import type { CompactionPolicy, PilotSettings, ToolDefinition } from '../libs/agent-core/src/index.ts';
 import {
   createAgents,
   DEFAULT_PROJECT_ID,
@@ -19,6 +19,7 @@ import {
   CLIENT_TOOL,
   drawAgentTraits,
   drawBatchTraits,
+  drawPilot,
   PLAIN_AGENT,
   PLAIN_BATCH,
   type AgentTraits,
@@ -44,6 +45,8 @@ export interface PlannedBatch {
   readonly wantsCallback: boolean;
   /** Default: {@link PLAIN_BATCH}. */
   readonly traits?: BatchTraits;
+  /** Default: none. */
+  readonly pilot?: PilotSettings | null;
 }
 
 export interface Workload {
@@ -66,11 +69,13 @@ export function drawWorkload(
   const batchCount = random.int(1, 3);
   // Independent streams, so that the plain workload stays the same.
   const traits = random.fork('traits');
+  const pilots = random.fork('pilots');
   const agentTraits = Array.from({ length: agents }, () => drawAgentTraits(traits)).map((drawn) =>
     everyoneArchives ? { ...drawn, archive: true } : drawn,
   );
   const batches = Array.from({ length: batchCount }, (_, batch): PlannedBatch => ({
     traits: drawBatchTraits(traits),
+    pilot: drawPilot(pilots),
     atMs: batch === 0 ? 0 : random.int(0, 30_000),
     cancelAfterMs: random.chance(0.25) ? random.int(0, 40_000) : null,
     wantsCallback: random.chance(0.3),
@@ -196,6 +201,7 @@ export async function storeBatch(
       idempotency: null,
       apply: accepted === null ? 'auto' : 'review',
       ...(cap === null ? {} : { cap }),
+      pilot: batch.pilot ?? null,
       runs: batch.runs.map((run) => ({
         agent_id: agentIds[run.agent] ?? '',
         custom_id: run.name,

@@ -103,12 +103,26 @@ create table batch (
   tick_due_at timestamp with time zone,
   expected_nanousd bigint,
   estimate_error double precision,
+  pilot json,
+  pilot_state text,
+  pilot_ordinals integer[],
+  pilot_ended_at timestamp with time zone,
+  pilot_result json,
   constraint batch_pkey PRIMARY KEY (id),
   constraint batch_apply CHECK ((apply = ANY (ARRAY['auto'::text, 'review'::text]))),
   constraint batch_cancelling CHECK (((state <> ALL (ARRAY['cancelling'::text, 'cancelled'::text])) OR (cancel_requested_at IS NOT NULL))),
   constraint batch_ended CHECK (((state = ANY (ARRAY['completed'::text, 'cancelled'::text, 'failed'::text])) = (completed_at IS NOT NULL))),
   constraint batch_expected_nanousd_check CHECK ((expected_nanousd >= 0)),
   constraint batch_paused CHECK (((state <> 'paused'::text) OR (state_reason IS NOT NULL))),
+  constraint batch_pilot_complete CHECK ((((pilot IS NULL) = (pilot_state IS NULL)) AND ((pilot_state IS NOT NULL) OR (num_nulls(pilot_ordinals, pilot_ended_at, pilot_result) = 3)) AND ((pilot_ended_at IS NULL) = (pilot_result IS NULL)) AND ((pilot_state <> ALL (ARRAY['waiting'::text, 'passed'::text])) OR (pilot_ended_at IS NOT NULL)))),
+  constraint batch_pilot_fits_state CHECK (
+CASE pilot_state
+    WHEN 'running'::text THEN (state = ANY (ARRAY['receiving'::text, 'running'::text, 'paused'::text]))
+    WHEN 'waiting'::text THEN (state = 'paused'::text)
+    WHEN 'stopped'::text THEN (state <> ALL (ARRAY['receiving'::text, 'running'::text]))
+    ELSE true
+END),
+  constraint batch_pilot_state CHECK ((pilot_state = ANY (ARRAY['running'::text, 'waiting'::text, 'stopped'::text, 'passed'::text]))),
   constraint batch_state_check CHECK ((state = ANY (ARRAY['receiving'::text, 'running'::text, 'paused'::text, 'cancelling'::text, 'completed'::text, 'cancelled'::text, 'failed'::text]))),
   constraint batch_tick CHECK (((schedule_id IS NULL) = (tick_due_at IS NULL))),
   constraint batch_total_check CHECK ((total >= 0)),

@@ -33,6 +33,8 @@ const QUICK = [
   'two holders',
   'cancel, then send',
   'counted twice',
+  'beside the pilot',
+  'a pilot without an end',
   'a tick apart from its batch',
 ];
 

@@ -32,6 +32,7 @@ describe('submitting', () => {
       state: 'running',
       state_reason: null,
       apply: 'auto',
+      pilot: null,
       schedule_id: null,
       tick_due_at: null,
       counts: {

@@ -192,7 +192,21 @@ export {
   type ClockVerdict,
 } from './decide/clock-offset.ts';
 export { decideOrphans, type SettledDoubt, type Suspect } from './decide/after-hunt.ts';
+export {
+  decideAfterPilot,
+  PILOT_FAILURE_RATE_DEFAULT,
+  PILOT_RUNS_DEFAULT,
+  PILOT_STATES,
+  type AfterPilot,
+  type PilotFacts,
+  type PilotProjection,
+  type PilotResult,
+  type PilotRun,
+  type PilotSettings,
+  type PilotState,
+} from './decide/after-pilot.ts';
 export { decideFinish, type BatchFacts } from './decide/finish.ts';
+export { pilotPlaces } from './decide/pilot-places.ts';
 export {
   BATCH_REQUESTS_MAX,
   BODY_END,
@@ -361,6 +375,7 @@ export {
   type Cap,
 } from './money/budget.ts';
 export { answerLimit } from './money/answer-limit.ts';
+export { projectTotal, type ProjectedRange } from './money/projection.ts';
 export { toUsd } from './money/to-usd.ts';
 export {
   applicableWork,

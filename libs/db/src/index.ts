@@ -66,6 +66,8 @@ export {
   type AwaitingRun,
 } from './reads/run/awaited-calls.ts';
 export { pauseBatch, pauseBatches, resumeBatch } from './commits/batch/pause-batch.ts';
+export { commitPilotEnd } from './commits/batch/pilot.ts';
+export { readPilotFacts } from './reads/batch/pilot-facts.ts';
 export { changeCaps, type CapChange } from './commits/batch/change-caps.ts';
 export { requestBatchCancel } from './commits/batch/request-batch-cancel.ts';
 export {
@@ -324,7 +326,12 @@ export {
   readProviderBatchesOf,
 } from './commits/batch/cancel.ts';
 export { commitUnsentDue } from './commits/provider-batch/unsent-due.ts';
-export { commitBatchFinish, lockForFinish, markFinishedBatches } from './commits/batch/finish.ts';
+export {
+  commitBatchFinish,
+  lockForFinish,
+  markFinishedBatches,
+  type FinishFacts,
+} from './commits/batch/finish.ts';
 export {
   commitWaitingRunsStarted,
   deleteOldIdempotencyKeys,

@@ -9,6 +9,9 @@ import type {
   JsonObject,
   LastError,
   ModelSettings,
+  PilotResult,
+  PilotSettings,
+  PilotState,
   ProviderBatchState,
   ResultFormat,
   RunState,
@@ -212,6 +215,11 @@ export interface BatchTable extends LeaseColumns {
   tick_due_at: Timestamp | null;
   expected_nanousd: number | null;
   estimate_error: number | null;
+  pilot: JsonColumn<PilotSettings> | null;
+  pilot_state: PilotState | null;
+  pilot_ordinals: number[] | null;
+  pilot_ended_at: Timestamp | null;
+  pilot_result: JsonColumn<PilotResult> | null;
 }
 
 export interface HeldChangeTable {

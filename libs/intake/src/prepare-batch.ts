@@ -25,7 +25,9 @@ export interface PreparedRuns {
 export type BatchSource = FleetRequest | RewriteRequest;
 
 /** The fields of a body that are columns of the batch, not part of its source. */
-const OPTIONS = ['callback_url', 'metadata', 'apply', 'hold_if', 'max_cost_usd', 'max_output_tokens'];
+const OPTIONS = [
+  ...['callback_url', 'metadata', 'apply', 'hold_if', 'pilot', 'max_cost_usd', 'max_output_tokens'],
+];
 
 /**
  * Prepares a batch outside any transaction: fills its template, checks its schemas.

@@ -128,6 +128,13 @@ export interface RewriteRequest extends SelectionRequest {
   readonly parts_max?: number | null | undefined;
 }
 
+/** A sample of the runs that goes first. */
+export interface PilotRequest {
+  readonly runs?: number | null | undefined;
+  readonly then: 'continue' | 'pause';
+  readonly failure_rate?: number | null | undefined;
+}
+
 /** The fields shared by all batches. */
 export interface BatchOptions extends CapRequest {
   readonly callback_url?: string | null | undefined;
@@ -136,6 +143,7 @@ export interface BatchOptions extends CapRequest {
   readonly metadata?: Readonly<Record<string, unknown>> | null | undefined;
   readonly apply?: 'auto' | 'review' | null | undefined;
   readonly hold_if?: { readonly shrinks_by: number } | null | undefined;
+  readonly pilot?: PilotRequest | null | undefined;
 }
 
 /** A submitted batch, validated against the API's schema. */

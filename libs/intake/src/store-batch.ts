@@ -1,9 +1,16 @@
-import type { Cap, PriceTable } from '@nightshift/agent-core';
+import {
+  PILOT_FAILURE_RATE_DEFAULT,
+  PILOT_RUNS_DEFAULT,
+  type Cap,
+  type PilotSettings,
+  type PriceTable,
+} from '@nightshift/agent-core';
 import { newId, type NewBatch, type Tx } from '@nightshift/db';
 import type { Signal } from '@nightshift/queue';
 import { acceptBatch } from './accept-batch.ts';
 import { storeFleet } from './fleet/store-fleet.ts';
 import type { PreparedBatch } from './prepare-batch.ts';
+import type { PilotRequest } from './request.ts';
 import { toCap } from './to-runs.ts';
 
 /** The origin of a batch, and the facts of its checks. */
@@ -51,6 +58,7 @@ export async function storeBatch(
     metadata: options.metadata ?? null,
     apply: options.apply ?? 'auto',
     hold_if: options.hold_if ?? null,
+    pilot: options.pilot == null ? null : toPilot(options.pilot),
     cap: lowerCap(toCap(options), settings.max_cost_nanousd ?? null),
     idempotency,
     tick: settings.tick,
@@ -63,6 +71,14 @@ export async function storeBatch(
   const { runs, shared_path } = prepared;
   const { ready } = await acceptBatch(trx, projectId, { ...batch, runs, shared_path }, { now, prices });
   return { batch_id: batch.id, ready, is_receiving: false };
+}
+
+function toPilot({ runs, then, failure_rate }: PilotRequest): PilotSettings {
+  return {
+    runs: runs ?? PILOT_RUNS_DEFAULT,
+    then,
+    failure_rate: failure_rate ?? PILOT_FAILURE_RATE_DEFAULT,
+  };
 }
 
 /** Lowers a cap in dollars; null: no further limit. */

@@ -1,4 +1,4 @@
-import { BATCH_STATES, listOf } from '@nightshift/agent-core';
+import { BATCH_STATES, listOf, PILOT_STATES } from '@nightshift/agent-core';
 import type { BatchRequest } from '@nightshift/intake';
 import { z } from 'zod';
 import { durationNs } from './duration.ts';
@@ -15,6 +15,7 @@ import {
   maxOutputTokens,
   maxSteps,
   messageInput,
+  pilot,
   resultFormat,
   runCaps,
   runDeadline,
@@ -120,6 +121,12 @@ export const batchInput = z
     max_output_tokens: maxOutputTokens
       .nullish()
       .describe('Most tokens of all answers together; enforced like max_cost_usd. Beyond Letta.'),
+    pilot: pilot
+      .nullish()
+      .describe(
+        'Sends a sample of the runs first, alone. When they have ended, `pilot` of the batch has their cost, ends and ' +
+          'errors, and the projected cost of all runs. Beyond Letta.',
+      ),
     ...fleetFields,
   })
   .superRefine((body, context) => {
@@ -222,6 +229,49 @@ const batchLimits = z
   })
   .meta({ id: 'BatchLimits' });
 
+const batchPilot = z
+  .object({
+    state: z
+      .enum(PILOT_STATES)
+      .describe(
+        '`running`: its runs go alone. `waiting`: they have ended, and the batch waits for a resume. `passed`: the others ' +
+          'go. `stopped`: failures or the projection paused the batch, or it ended before the others went.',
+      ),
+    runs: z.int().describe('Runs of the pilot: fewer than asked for if fewer could start.'),
+    then: z.enum(['continue', 'pause']),
+    failure_rate: z.number(),
+    ended_at: z.string().nullable(),
+    result: z
+      .object({
+        completed: z.int(),
+        failed: z.int().describe('Failed and expired runs.'),
+        cancelled: z.int(),
+        cost_usd: usd.nullable().describe('Null if a model has no price.'),
+        output_tokens: z.int(),
+        steps: z.object({ mean: z.number(), max: z.int() }).meta({ id: 'PilotSteps' }),
+        stop_reasons: z.record(z.string(), z.int()).describe('Runs by stop reason.'),
+        errors: z
+          .array(z.object({ message: z.string(), runs: z.int() }).meta({ id: 'PilotError' }))
+          .describe('The ten most frequent errors.'),
+        projected_cost_usd: z
+          .object({ low: usd.nullable(), expected: usd, high: usd.nullable() })
+          .meta({ id: 'PilotCostProjection' })
+          .nullable()
+          .describe(
+            'Cost of all runs of the batch, with an interval that holds it with a probability of 80 %, unless the pilot ' +
+              'is a single run. Null if a model has no price.',
+          ),
+        projected_output_tokens: z
+          .object({ low: z.int().nullable(), expected: z.int(), high: z.int().nullable() })
+          .meta({ id: 'PilotTokenProjection' })
+          .describe('Tokens of all answers of the batch.'),
+      })
+      .meta({ id: 'PilotResult' })
+      .nullable()
+      .describe('Null until all its runs have ended.'),
+  })
+  .meta({ id: 'BatchPilot' });
+
 /** A batch on the wire: Letta's job with additional fields. */
 export const batchResponse = z
   .object({
@@ -257,6 +307,7 @@ export const batchResponse = z
         'After the end of a completed batch: the share of its cost by which the estimate was above it; negative below it. ' +
           'Beyond Letta.',
       ),
+    pilot: batchPilot.nullable().describe('Null for a batch without a pilot. Beyond Letta.'),
     schedule_id: z
       .string()
       .nullable()

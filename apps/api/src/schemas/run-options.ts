@@ -1,4 +1,4 @@
-import { listOf } from '@nightshift/agent-core';
+import { listOf, PILOT_FAILURE_RATE_DEFAULT, PILOT_RUNS_DEFAULT } from '@nightshift/agent-core';
 import { MAX_STEPS_DEFAULT } from '@nightshift/intake';
 import { z } from 'zod';
 import { ignored } from './ignored.ts';
@@ -8,6 +8,7 @@ import { storedName } from './text.ts';
 
 const MAX_STEPS_MAX = 1_000;
 export const CONTENT_PARTS_MAX = 10_000;
+const PILOT_RUNS_MAX = 1_000;
 
 /** A cap in US dollars. The minimum is the smallest stored amount. */
 export const maxCostUsd = z.number().min(1e-9).max(1_000_000);
@@ -116,6 +117,31 @@ export const resultFormat = sharedResponseFormat
     "Format of the run's `result`: the JSON of its last answer, or of its call of the tool `finish` if the agent has it. " +
       "Overrides the agent's response_format, which is the default. Beyond Letta.",
   );
+/** A sample of a batch's runs that goes first. */
+export const pilot = z
+  .strictObject({
+    runs: z
+      .int()
+      .min(1)
+      .max(PILOT_RUNS_MAX)
+      .nullish()
+      .describe(`Runs that go first, spread over the inputs. Default: ${PILOT_RUNS_DEFAULT}.`),
+    then: z
+      .enum(['continue', 'pause'])
+      .describe(
+        '`pause`: the batch waits for a resume. `continue`: it goes on, unless too many runs failed or the projection ' +
+          'exceeds a cap of the batch.',
+      ),
+    failure_rate: z
+      .number()
+      .min(0)
+      .max(1)
+      .nullish()
+      .describe(
+        `Share of failed runs above which \`continue\` pauses too. Default: ${PILOT_FAILURE_RATE_DEFAULT}.`,
+      ),
+  })
+  .meta({ id: 'PilotCreate' });
 export const deadline = moment.nullish();
 export const runDeadline = deadline.describe(
   'After this time the run sends no further step and fails with `deadline`. Steps at the provider are awaited. A past ' +

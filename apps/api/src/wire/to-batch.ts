@@ -1,4 +1,4 @@
-import { toUsd, toWireId, type BatchState } from '@nightshift/agent-core';
+import { toUsd, toWireId, type BatchState, type PilotResult } from '@nightshift/agent-core';
 import type { BatchRow } from '@nightshift/db';
 import type { BatchResponse } from '../schemas/batch.ts';
 import { USER_ID } from '../schemas/ids.ts';
@@ -63,6 +63,7 @@ export function toBatchResponse(batch: BatchRow): BatchResponse {
     },
     expected_cost_usd: toUsd(batch.expected_nanousd),
     estimate_error: batch.estimate_error,
+    pilot: toPilot(batch),
     schedule_id: batch.schedule_id === null ? null : toWireId('schedule', batch.schedule_id),
     tick_due_at: batch.tick_due_at?.toISOString() ?? null,
     metadata: batch.metadata,
@@ -79,5 +80,39 @@ export function toBatchResponse(batch: BatchRow): BatchResponse {
     created_by_id: USER_ID,
     last_updated_by_id: USER_ID,
     user_id: USER_ID,
+  };
+}
+
+function toPilot({
+  pilot,
+  pilot_state,
+  pilot_runs,
+  pilot_ended_at,
+  pilot_result,
+}: BatchRow): BatchResponse['pilot'] {
+  if (pilot === null || pilot_state === null) return null;
+  const { runs, then, failure_rate } = pilot;
+  return {
+    state: pilot_state,
+    runs: pilot_runs ?? runs,
+    ...{ then, failure_rate },
+    ended_at: pilot_ended_at?.toISOString() ?? null,
+    result: pilot_result === null ? null : toPilotResult(pilot_result),
+  };
+}
+
+function toPilotResult(result: PilotResult): NonNullable<BatchResponse['pilot']>['result'] {
+  const { completed, failed, cancelled, output_tokens, stop_reasons, errors, projection } = result;
+  const cost = projection.cost_nanousd;
+  return {
+    ...{ completed, failed, cancelled },
+    cost_usd: toUsd(result.cost_nanousd),
+    output_tokens,
+    steps: { mean: result.steps_mean, max: result.steps_max },
+    stop_reasons,
+    errors: [...errors],
+    projected_cost_usd:
+      cost === null ? null : { low: toUsd(cost.low), expected: toUsd(cost.expected), high: toUsd(cost.high) },
+    projected_output_tokens: projection.output_tokens,
   };
 }

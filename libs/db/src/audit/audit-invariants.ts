@@ -4,6 +4,7 @@ import { BUDGET_INVARIANTS } from './budget-invariants.ts';
 import { CURSOR_INVARIANTS } from './cursor-invariants.ts';
 import type { Invariant } from './invariant.ts';
 import { livenessInvariant, OTHER_INVARIANTS } from './other-invariants.ts';
+import { PILOT_INVARIANTS } from './pilot-invariants.ts';
 import { PROVIDER_BATCH_INVARIANTS } from './provider-batch-invariants.ts';
 import { RUN_INVARIANTS } from './run-invariants.ts';
 import { STEP_INVARIANTS } from './step-invariants.ts';
@@ -35,6 +36,7 @@ export function invariants(options: AuditOptions = {}, now?: RawBuilder<Date>): 
     ...STEP_INVARIANTS,
     ...PROVIDER_BATCH_INVARIANTS,
     ...BUDGET_INVARIANTS,
+    ...PILOT_INVARIANTS,
     ...CURSOR_INVARIANTS,
     ...OTHER_INVARIANTS,
     livenessInvariant(options.stalledAfterMs ?? STALLED_AFTER_MS, now),

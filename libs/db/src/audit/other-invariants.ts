@@ -179,6 +179,12 @@ export function livenessInvariant(stalledAfterMs: number, now: RawBuilder<Date> 
          and not exists (select 1 from run r
                           where r.batch_id = b.id and (r.ended_at is null or r.ended_at >= ${limit}))
       union all
+      select 'batch whose pilot has ended', b.id, b.state, b.next_due_at, b.lease_until from batch b
+       where b.pilot_state = 'running' and b.state in ('running', 'paused') and b.next_due_at is null and b.created_at < ${limit}
+         and not exists (select 1 from run r
+                          where r.batch_id = b.id and r.ordinal = any(b.pilot_ordinals)
+                            and (r.ended_at is null or r.ended_at >= ${limit}))
+      union all
       select 'batch with room again', b.id, g.room, b.next_due_at, b.lease_until
         from batch_budget g join batch b on b.id = g.batch_id
        where g.room = 'freed' and b.state = 'running' and b.updated_at < ${limit}

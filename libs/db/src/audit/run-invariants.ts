@@ -101,7 +101,7 @@ export const RUN_INVARIANTS: readonly Invariant[] = [
   },
   {
     id: 'I21a',
-    name: 'a waiting run can be found: a ready run is in a chunk or waits for room, an acting run is in exactly one chunk',
+    name: 'a waiting run can be found: a ready run is in a chunk, or waits for room or a pilot, an acting run is in exactly one chunk',
     sql: sql`
       with named as (
         select kind, run_id, count(*)::int as chunks from run_chunk, unnest(run_ids) as u(run_id) group by kind, run_id)
@@ -110,6 +110,7 @@ export const RUN_INVARIANTS: readonly Invariant[] = [
         left join named n on n.run_id = r.id and n.kind = case r.state when 'ready' then 'ready' else 'tools' end
        -- The sweep ends runs past their deadline.
        where (r.state = 'ready' and b.state = 'running' and n.chunks is null and coalesce(r.deadline_at > app_now(), true)
+              and (b.pilot_state is distinct from 'running' or r.ordinal = any(b.pilot_ordinals))
               and not exists (select 1 from batch_budget g where g.batch_id = b.id and g.room <> 'open'))
           or (r.state = 'acting' and coalesce(n.chunks, 0) <> 1)`,
   },

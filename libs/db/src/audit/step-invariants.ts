@@ -166,7 +166,7 @@ export const STEP_INVARIANTS: readonly Invariant[] = [
           select 1 from unnest(c.run_ids) as u(run_id) where not exists (select 1 from run r where r.id = u.run_id))`,
   },
   {
-    id: 'I26',
+    id: 'I27',
     name: 'a request shows the memory of a step of its run; an open run that has one names it',
     sql: sql`
       select 'step' as kind, s.run_id, s.number, s.attempt
@@ -180,7 +180,7 @@ export const STEP_INVARIANTS: readonly Invariant[] = [
          select 1 from step p where p.run_id = r.id and p.number = r.prompt_number and p.attempt = r.prompt_attempt)`,
   },
   {
-    id: 'I26b',
+    id: 'I27b',
     name: 'a notice of changed memory is a message of its run',
     sql: sql`
       select n.run_id, n.seq

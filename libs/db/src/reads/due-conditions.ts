@@ -1,5 +1,6 @@
 /** Conditions of due rows, shared by the claims and the look for due work. */
 import { sql, type RawBuilder } from 'kysely';
+import { UNMERGED } from '../fragments.ts';
 
 /** For a leased row: it is due and has no holder. */
 export const IS_DUE = sql`next_due_at <= app_now() and lease_until < app_now()`;
@@ -22,8 +23,19 @@ export const OPEN_RUNS: RawBuilder<number> = sql`
   (b.total - (select coalesce(sum(completed + failed + cancelled + expired), 0)::int
                 from batch_tally where batch_id = b.id))`;
 
-/** For a batch `b`: it has no open run and is not due. Index: `batch_not_due`. */
-export const IS_IDLE = sql`b.state in ('running', 'paused', 'cancelling') and b.next_due_at is null and ${OPEN_RUNS} <= 0`;
+/**
+ * For a batch `b`: it waits for its pilot, whose runs have all ended. It stops at the first open run.
+ * Index: the unique (batch, ordinal).
+ */
+export const PILOT_IS_OVER: RawBuilder<boolean> = sql`
+  (b.pilot_state is not distinct from 'running' and b.pilot_ordinals is not null and not exists (
+     select from unnest(b.pilot_ordinals) as p(ordinal)
+      cross join lateral (select ended_at from run where batch_id = b.id and ordinal = p.ordinal ${UNMERGED}) r
+      where r.ended_at is null))`;
+
+/** For a batch `b`: it has no open run, or its pilot none, and it is not due. Index: `batch_not_due`. */
+export const IS_IDLE = sql`b.state in ('running', 'paused', 'cancelling') and b.next_due_at is null
+  and (${OPEN_RUNS} <= 0 or ${PILOT_IS_OVER})`;
 
 /** Budgets `g` with a release that runs may wait for, with their batches `b`. */
 export const FREED_BUDGETS = sql`

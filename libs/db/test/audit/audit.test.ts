@@ -252,6 +252,15 @@ const putAside = (reason: string, usage: string, state: string): string => `
            "cache_write_1h_tokens": 0, "cache_read_tokens": 0}'::jsonb || '${usage}'::jsonb)
     from step s join provider_batch p on p.id = s.provider_batch_id where s.state = '${state}'`;
 
+/** Gives batches in a state a pilot. */
+const withPilot = (
+  state: string,
+  pilot: string,
+  ordinals: string,
+  result = `pilot_ended_at = now(), pilot_result = '{"completed": 1, "failed": 0, "cancelled": 0}'`,
+): string =>
+  `update batch set pilot = '{}', pilot_state = '${pilot}', pilot_ordinals = '${ordinals}', ${result} where state = '${state}'`;
+
 const BREAKS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>> = {
   I1b: {
     'an agent of a fleet has neither run nor reason': [
@@ -408,6 +417,10 @@ const BREAKS: Readonly<Record<string, Readonly<Record<string, readonly string[]>
     'a batch without open runs is forgotten': [
       `update batch set created_at = now() - interval '1 hour', next_due_at = null where state = 'running'`,
       `update run set state = 'failed', error = '{}', stop_reason = 'poison', ended_at = now() - interval '1 hour' where ended_at is null`,
+    ],
+    'a batch whose pilot has ended is forgotten': [
+      `update batch set created_at = now() - interval '1 hour', next_due_at = null, pilot = '{}', pilot_state = 'running',
+         pilot_ordinals = '{}' where state = 'running'`,
     ],
     'runs that wait for room are forgotten': [
       `insert into batch_budget (batch_id, project_id, room) select id, project_id, 'freed' from batch where state = 'running'`,
@@ -655,13 +668,13 @@ const BREAKS: Readonly<Record<string, Readonly<Record<string, readonly string[]>
       putAside('unusable', '{"output_tokens": 9}', 'errored'),
     ],
   },
-  I26: {
+  I27: {
     'a request shows the memory of a step that is gone': [
       `update step set prompt_number = number, prompt_attempt = attempt - 1`,
     ],
     'a run names a step that is gone': [`update run set prompt_number = 9, prompt_attempt = 9`],
   },
-  I26b: {
+  I27b: {
     'a notice is no message': [
       `insert into memory_notice (run_id, seq, project_id, block_ids, block_revisions)
        select id, 999, project_id, '{}', '{}' from run`,
@@ -695,6 +708,26 @@ const BREAKS: Readonly<Record<string, Readonly<Record<string, readonly string[]>
       `update run set stop_reason = 'refusal' where id in (select run_id from cursor_span where from_seq = 1 and to_seq = 2)`,
     ],
     'a message is passed over': [`update cursor_span set from_seq = from_seq + 1 where to_seq = 4`],
+  },
+  I26: {
+    'a run goes beside a pilot': [withPilot('running', 'running', '{}', `state_reason = null`)],
+    'a run goes before the end of a pilot': [
+      withPilot('running', 'passed', '{}', `pilot_ended_at = now() + interval '1 hour', pilot_result = '{}'`),
+    ],
+  },
+  I26b: {
+    'a run of a pilot is missing': [withPilot('running', 'running', '{99}', `state_reason = null`)],
+    'a pilot ends before its runs': [withPilot('running', 'passed', '{0}')],
+    'a pilot forgets a run': [
+      withPilot(
+        ...(['completed', 'passed', '{0}'] as const),
+        `pilot_ended_at = now(), pilot_result = '{"completed": 0, "failed": 0, "cancelled": 0}'`,
+      ),
+    ],
+    'a batch waits without a reason': [
+      `update batch set state = 'paused', state_reason = '' where state = 'running'`,
+      withPilot('paused', 'waiting', '{}', `pilot_ended_at = now(), pilot_result = '{}'`),
+    ],
   },
   I25c: {
     'a span without a run': [`update cursor_span set run_id = gen_random_uuid() where from_seq = 0`],

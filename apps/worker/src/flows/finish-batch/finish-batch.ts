@@ -1,11 +1,16 @@
-import { decideFinish, type BatchState } from '@nightshift/agent-core';
+import { decideAfterPilot, decideFinish, type AfterPilot, type BatchState } from '@nightshift/agent-core';
 import {
   acceptByRule,
   claimDueBatches,
   commitBatchFinish,
+  commitPilotEnd,
   inTransaction,
   lockForFinish,
+  readPilotFacts,
   type AcceptedPortion,
+  type FinishFacts,
+  type Lease,
+  type Tx,
 } from '@nightshift/db';
 import { withLease } from '../../leases/with-lease.ts';
 import type { HeldLease } from '../../leases/keeper.ts';
@@ -18,7 +23,8 @@ const LOOK_AGAIN_MS = 60_000;
 const AGENTS_PER_PORTION = 500;
 
 /**
- * Ends one batch whose last run has ended. Concurrent workers take turns by the lease and the row lock.
+ * Ends one batch whose last run has ended, or its pilot. Concurrent workers take turns by the lease and the row lock.
+ * After its pilot a batch pauses, or its other runs are queued, in one transaction.
  * A batch with a hold rule first accepts its held changes, portion by portion; the last portion ends it. After a crash the
  * portions start again: settled changes are skipped.
  */
@@ -35,19 +41,23 @@ export async function finishBatch(
     let held_agents = 0;
     let after: string | null = null;
     let state: BatchState | null;
+    let pilot: PilotMove | null = null;
     for (;;) {
       const portion = await finishPortion(deps, lease, after, agentsPerPortion);
       ({ state, after } = portion);
+      pilot ??= portion.pilot;
       accepted += portion.accepted;
       held_agents += portion.held_agents;
       if (after === null) break;
     }
+    if (pilot !== null && pilot.queued > 0) await bell.ring([{ kind: 'compose', id: '*' }]);
     if (state !== null) await bell.ring([{ kind: 'webhook', id: batch.id }]);
     return {
       flow: FLOW,
       worked: true,
       batch_id: batch.id,
       state: state ?? 'still open',
+      ...(pilot === null ? {} : { pilot: pilot.state, queued: pilot.queued }),
       ...(accepted + held_agents > 0 ? { accepted, held_agents } : {}),
       taken_over_from: batch.taken_over_from,
     };
@@ -56,7 +66,15 @@ export async function finishBatch(
 
 type Portion = Pick<AcceptedPortion, 'accepted' | 'held_agents' | 'after'> & {
   readonly state: BatchState | null;
+  /** Null: no pilot has ended. */
+  readonly pilot: PilotMove | null;
 };
+
+interface PilotMove {
+  readonly state: AfterPilot['state'];
+  /** Runs that go on. */
+  readonly queued: number;
+}
 
 /** Accepts a portion of the held changes where the batch has a hold rule, and ends the batch after the last. */
 function finishPortion(
@@ -67,15 +85,27 @@ function finishPortion(
 ): Promise<Portion> {
   return inTransaction(db, async (trx) => {
     const facts = await lockForFinish(trx, lease);
+    const pilot = facts.pilot_is_over ? await endPilot(trx, lease, facts) : null;
     const state = decideFinish(facts);
     const accepts = facts.hold_if !== null && (state === 'completed' || state === 'failed');
     const { accepted, held_agents, after } = accepts
       ? await acceptByRule(trx, lease.id, facts.hold_if, { after: from, limit })
       : NOTHING_ACCEPTED;
     await hooks?.('finish.before_commit');
-    if (after === null) await commitBatchFinish(trx, lease, state, LOOK_AGAIN_MS);
-    return { state, accepted, held_agents, after };
+    // After its pilot, only the end of a run makes the batch due.
+    if (after === null) await commitBatchFinish(trx, lease, state, pilot === null ? LOOK_AGAIN_MS : null);
+    return { state, pilot, accepted, held_agents, after };
   });
+}
+
+/** Decides about a batch whose pilot has ended. */
+async function endPilot(
+  trx: Tx,
+  { id }: Lease,
+  { state, total, open_runs }: FinishFacts,
+): Promise<PilotMove> {
+  const decided = decideAfterPilot({ ...(await readPilotFacts(trx, id)), total, open_runs });
+  return { state: decided.state, queued: await commitPilotEnd(trx, { id, state }, decided) };
 }
 
 const NOTHING_ACCEPTED = { accepted: 0, held_agents: 0, after: null };

@@ -9,6 +9,7 @@ import { queueReadyRuns } from '../run/queue-again.ts';
 import { unnestRows } from '../unnest-rows.ts';
 import { countQueued, insertRunRows } from './accepted-rows.ts';
 import type { PlacedRuns } from './commit-batch.ts';
+import { choosePilot } from './pilot.ts';
 import { addToTallies, tallySlot } from './tallies.ts';
 
 /** A batch whose runs are being made. */
@@ -114,7 +115,7 @@ export async function commitPortion(trx: Tx, batch: ReceivingBatch, portion: Por
 }
 
 /**
- * Ends the accept of a batch: it runs from now on, all its ready runs are queued, and the lease is released. Returns the
+ * Ends the accept of a batch: it runs from now on, its ready runs are queued, or those of its pilot, and the lease is released. Returns the
  * number of runs that have not ended. The caller holds the batch.
  */
 export async function commitAccepted(trx: Tx, batch: ReceivingBatch): Promise<number> {
@@ -125,6 +126,7 @@ export async function commitAccepted(trx: Tx, batch: ReceivingBatch): Promise<nu
      where b.id = ${batch.id}::uuid
     returning ${OPEN_RUNS} as open_runs
   `.execute(trx);
+  await choosePilot(trx, batch.id);
   await queueReadyRuns(trx, batch.id, null);
   return rows[0]?.open_runs ?? 0;
 }

@@ -5,6 +5,8 @@ import { unnestRows, textSlices } from '../unnest-rows.ts';
 import { jsonRowChunks, storableJson, storableText } from '../json-rows.ts';
 import { tallySlot } from './tallies.ts';
 import type { InputMessage, NewBatch, NewRun } from './new-batch.ts';
+import { choosePilot } from './pilot.ts';
+import { queueReadyRuns } from '../run/queue-again.ts';
 import { RUNS_PER_CHUNK } from '../run/run-chunks.ts';
 import { rowsPerStatement } from '../rows-per-statement.ts';
 
@@ -36,7 +38,12 @@ export async function insertAccepted(
   };
   await insertBatch(trx, projectId, batch, stored, now);
   await insertRunRows(trx, projectId, { ...batch, created_at: now }, plan, now);
-  await insertReadyChunks(trx, projectId, plan, now);
+  if (batch.pilot == null) {
+    await insertReadyChunks(trx, projectId, plan, now);
+    return;
+  }
+  await choosePilot(trx, batch.id);
+  await queueReadyRuns(trx, batch.id, null);
 }
 
 /** The columns of a batch row that tell whether its runs are stored. */
@@ -86,11 +93,12 @@ export async function insertBatch(
   await sql`
     with accepted as (
       insert into batch (id, project_id, state, total, accepted, source, metadata, callback_url, apply, hold_if,
-        budgeted, schedule_id, tick_due_at, created_at, updated_at, next_due_at)
+        pilot, pilot_state, budgeted, schedule_id, tick_due_at, created_at, updated_at, next_due_at)
       values (${batch.id}, ${projectId}, ${state}, ${total}, ${accepted},
         ${source === null ? null : storableJson(source)}::json,
         ${batch.metadata === null ? null : storableJson(batch.metadata)}::json, ${batch.callback_url},
         ${batch.apply ?? 'auto'}, ${batch.hold_if == null ? null : JSON.stringify(batch.hold_if)}::json,
+        ${batch.pilot == null ? null : JSON.stringify(batch.pilot)}::json, ${batch.pilot == null ? null : 'running'},
         ${budgeted}, ${batch.tick?.schedule_id ?? null}, ${batch.tick?.due_at ?? null}, ${now}, ${now},
         ${state === 'receiving' ? now : null})
       returning id, project_id)

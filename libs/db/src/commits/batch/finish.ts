@@ -3,7 +3,7 @@ import { sql } from 'kysely';
 import { fenced, GIVE_LEASE_BACK, type Lease } from '../../claims/lease.ts';
 import type { Database, Tx } from '../../connect.ts';
 import { AS_FIRST } from '../../fragments.ts';
-import { OPEN_RUNS } from '../../reads/due-conditions.ts';
+import { OPEN_RUNS, PILOT_IS_OVER } from '../../reads/due-conditions.ts';
 
 /** The state of a batch's runs, read under the lock of the batch row. */
 export interface FinishFacts {
@@ -13,6 +13,8 @@ export interface FinishFacts {
   readonly completed_runs: number;
   /** Says which agents stay held when the end accepts the others; null: the end accepts nothing. */
   readonly hold_if: HoldRule | null;
+  /** Whether the runs of its pilot have ended, and nothing is decided yet. */
+  readonly pilot_is_over: boolean;
 }
 
 /** Locks a batch under its lease, then counts its open and completed runs. Throws: `fenced`. */
@@ -22,7 +24,7 @@ export async function lockForFinish(trx: Tx, lease: Lease): Promise<FinishFacts>
   `.execute(trx);
   // A separate statement, since a statement that waits for the lock has a snapshot from before the wait.
   const { rows } = await sql<FinishFacts>`
-    select b.state, b.total, b.hold_if, ${OPEN_RUNS} as open_runs,
+    select b.state, b.total, b.hold_if, ${OPEN_RUNS} as open_runs, ${PILOT_IS_OVER} as pilot_is_over,
            (select coalesce(sum(completed), 0)::int from batch_tally where batch_id = b.id) as completed_runs
       from batch b where b.id = ${lease.id}::uuid
   `.execute(trx);
@@ -32,7 +34,7 @@ export async function lockForFinish(trx: Tx, lease: Lease): Promise<FinishFacts>
 }
 
 /**
- * Ends a batch, or leaves it until a commit makes it due again, and releases the lease. Its end makes its schedule due: a
+ * Ends a batch, or leaves it until a commit makes it due again or `lookAgainMs` has passed, and releases the lease. Its end makes its schedule due: a
  * tick may wait for it.
  * Throws: `fenced`. Locks: the batch, then its schedule.
  */
@@ -40,18 +42,19 @@ export async function commitBatchFinish(
   trx: Tx,
   lease: Lease,
   state: BatchState | null,
-  lookAgainMs: number,
+  lookAgainMs: number | null,
 ): Promise<void> {
   const { rows } = await sql<{ schedule_id: string | null }>`
     update batch
        set state = coalesce(${state}, state), updated_at = app_now(),
            state_reason = case when ${state}::text is null then state_reason end,
+           pilot_state = case when ${state}::text is not null and pilot_state = 'waiting' then 'stopped' else pilot_state end,
            completed_at = case when ${state}::text is null then completed_at else app_now() end,
            estimate_error = case when ${state}::text = 'completed' then (
              select (batch.expected_nanousd - sum(t.cost_nanousd)) / nullif(sum(t.cost_nanousd), 0)::float8
                from batch_tally t where t.batch_id = batch.id having sum(t.unpriced_steps) = 0) end,
            next_due_at = case when ${state}::text is null
-                              then app_now() + ${lookAgainMs} * interval '1 millisecond'
+                              then app_now() + ${lookAgainMs}::float8 * interval '1 millisecond'
                               when callback_url is not null then app_now() end,
            ${GIVE_LEASE_BACK}
      where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch}
@@ -68,7 +71,7 @@ export async function commitBatchFinish(
 }
 
 /**
- * Makes batches due whose last run has ended, and returns their ids.
+ * Makes batches due whose last run, or last run of the pilot, has ended, and returns their ids.
  * Called after the commit that ended runs: of two commits that end the last two runs, the later sees both.
  * Locks: the batches in id order.
  */
@@ -81,7 +84,7 @@ export async function markFinishedBatches(
     with idle ${AS_FIRST} (
       select b.id from batch b
        where b.id = any(${batchIds}::uuid[]) and b.state in ('running', 'paused', 'cancelling')
-         and ${OPEN_RUNS} <= 0
+         and (${OPEN_RUNS} <= 0 or ${PILOT_IS_OVER})
        order by b.id
          for no key update)
     update batch b set next_due_at = least(coalesce(b.next_due_at, 'infinity'), app_now())

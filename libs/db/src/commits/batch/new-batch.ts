@@ -1,4 +1,11 @@
-import type { Cap, ContentBlock, HoldRule, ResultFormat, ToolDefinition } from '@nightshift/agent-core';
+import type {
+  Cap,
+  ContentBlock,
+  HoldRule,
+  PilotSettings,
+  ResultFormat,
+  ToolDefinition,
+} from '@nightshift/agent-core';
 
 /** A message that a caller sends to an agent. */
 export interface InputMessage {
@@ -57,6 +64,8 @@ export interface NewBatch {
   readonly hold_if?: HoldRule | null;
   /** Limits for all its runs together. Default: none. */
   readonly cap?: Cap;
+  /** A sample of its runs goes first. Default: none. */
+  readonly pilot?: PilotSettings | null;
   /** In request order. */
   readonly runs: readonly NewRun[];
   /** The tick that makes the batch; its row is the caller's. Default: none. */

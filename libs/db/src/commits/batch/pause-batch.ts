@@ -1,4 +1,4 @@
-import { batchMachine, canTake, NightshiftError, transition } from '@nightshift/agent-core';
+import { batchMachine, canTake, NightshiftError, transition, type PilotState } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
 import { NOW } from '../../fragments.ts';
@@ -39,7 +39,8 @@ export async function pauseBatches(trx: Tx, batchIds: readonly string[], reason:
   for (const { id } of rows) await stopSending(trx, id, reason);
 }
 
-async function stopSending(trx: Tx, batchId: string, reason: string): Promise<void> {
+/** Pauses a running or paused batch with a reason. The caller holds the batch. */
+export async function stopSending(trx: Tx, batchId: string, reason: string): Promise<void> {
   await trx
     .updateTable('batch')
     .set({ state: 'paused', state_reason: reason, updated_at: NOW })
@@ -52,7 +53,7 @@ async function stopSending(trx: Tx, batchId: string, reason: string): Promise<vo
 }
 
 /**
- * Resumes a paused batch, queues its ready runs once each, and returns their number. A running batch stays unchanged.
+ * Resumes a paused batch, also one that waits after its pilot, queues its ready runs once each, and returns their number. A running batch stays unchanged.
  * Throws: `not_found`; `conflict` for a batch that has ended or is being cancelled.
  */
 export async function resumeBatch(trx: Tx, projectId: string, batchId: string): Promise<number> {
@@ -64,18 +65,24 @@ export async function resumeBatch(trx: Tx, projectId: string, batchId: string): 
   return setRunning(trx, batchId);
 }
 
-/** Sets a paused batch running, or a running batch whose runs wait for room, and queues all its ready runs. */
+/**
+ * Sets a paused batch running, or a running batch whose runs wait for room, and queues all its ready runs; only those of
+ * the pilot while it runs. A pilot that has ended is passed.
+ */
 export async function setRunning(trx: Tx, batchId: string): Promise<number> {
   const to = transition(batchMachine, 'paused', 'resume');
   await trx
     .updateTable('batch')
-    .set({ state: to, state_reason: null, updated_at: NOW })
+    .set({ state: to, state_reason: null, updated_at: NOW, pilot_state: PASSED })
     .where('id', '=', batchId)
     .where('state', '=', 'paused')
     .execute();
   await markRoomOpen(trx, batchId);
   return queueReadyRuns(trx, batchId, null);
 }
+
+/** The state of a pilot after a resume. */
+const PASSED = sql<PilotState | null>`case when pilot_ended_at is null then pilot_state else 'passed' end`;
 
 /** Notes that no ready run of the batch waits for room in its budget. */
 async function markRoomOpen(trx: Tx, batchId: string): Promise<void> {

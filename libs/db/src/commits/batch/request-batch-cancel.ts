@@ -1,4 +1,5 @@
-import { batchMachine, canTake, transition } from '@nightshift/agent-core';
+import { batchMachine, canTake, transition, type PilotState } from '@nightshift/agent-core';
+import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
 import { NOW } from '../../fragments.ts';
 import { lockBatchState } from '../../locks/batch/lock-batch.ts';
@@ -20,6 +21,7 @@ export async function requestBatchCancel(trx: Tx, projectId: string, batchId: st
       cancel_requested_at: NOW,
       next_due_at: NOW,
       updated_at: NOW,
+      pilot_state: sql<PilotState | null>`case when pilot_state in ('running', 'waiting') then 'stopped' else pilot_state end`,
       // A batch that is still being received keeps the runs stored so far.
       total: eb.ref('accepted'),
     }))

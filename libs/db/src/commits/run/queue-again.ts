@@ -9,7 +9,7 @@ const BATCHES_PER_SWEEP = 20;
 
 /**
  * Puts up to `limit` ready runs of a batch without a chunk into chunks, in request order, and returns their number. A run
- * that waits in a chunk for its next attempt stays there.
+ * that waits in a chunk for its next attempt stays there. While a pilot runs, only its runs are queued.
  * The caller holds the batch's lock, which seals wait for, so that no run is queued twice. Index:
  * `run_batch_id_ordinal_key`.
  */
@@ -19,10 +19,15 @@ export async function queueReadyRuns(trx: Tx, batchId: string, limit: number | n
       -- Looked up by run: a join would scan all of them per run when runs have hardly any statistics.
       select coalesce(jsonb_object_agg(id, true), '{}') as ids
         from (select unnest(run_ids) as id from run_chunk where kind = 'ready') q),
+    alone ${AS_FIRST} (
+      select jsonb_object_agg(u.ordinal, true) as ordinals
+        from batch b cross join lateral unnest(b.pilot_ordinals) as u(ordinal)
+       where b.id = ${batchId}::uuid and b.pilot_state = 'running'),
     left_out as (
       select r.id, r.project_id, row_number() over (order by r.ordinal) - 1 as place
         from run r
        where r.batch_id = ${batchId}::uuid and r.ended_at is null and r.state = 'ready'
+         and coalesce((select ordinals from alone) ? r.ordinal::text, true)
          and not (select ids from queued) ? r.id::text
        order by r.ordinal
        limit ${limit}),

@@ -38,8 +38,8 @@ export interface Sealed {
  * conversation, summary, block revisions and labels, counts, max_tokens), so that the request can be rebuilt byte by byte.
  * Whole chunks are claimed, longest due first, so the count may exceed `limit` by less than a chunk. `max_tokens` never
  * exceeds the model's limit in `maxima`.
- * Runs whose batch does not run or has no room are left out of all chunks: a resume, or the sweep after a release, queues
- * them again. Runs past their deadline are left to the sweep.
+ * Runs whose batch does not run, has no room, or has a pilot without them that runs, are left out of all chunks: a resume,
+ * the sweep after a release, or the end of the pilot queues them again. Runs past their deadline are left to the sweep.
  * Locks: chunks (skip locked), their batches (`for share`, so that a cancel and this wait for each other; capped batches
  * exclusively, because they may be paused), runs as they are written. Index: `run_chunk_due`.
  */
@@ -77,7 +77,8 @@ export async function sealReadyRuns(
         from batch b
        where r.id = any((select ${ids}::uuid[])::uuid[]) and b.id = r.batch_id
          and coalesce(r.state = 'ready' and b.state = 'running' and coalesce(r.deadline_at > (select app_now()), true)
-                      and r.batch_id not in (select unnest(${uuidArray(short)}::uuid[])), false)
+                      and r.batch_id not in (select unnest(${uuidArray(short)}::uuid[]))
+                      and (b.pilot_state is distinct from 'running' or r.ordinal = any(b.pilot_ordinals)), false)
       returning r.id, r.project_id, r.agent_id, r.conversation_id, r.definition_id,
                 r.step_number, r.attempt, r.token_boost, r.last_seq, r.prompt_number, r.prompt_attempt),
     numbered as (

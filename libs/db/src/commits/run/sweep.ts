@@ -6,7 +6,7 @@ import { addToTallies, talliesOfPassing, tallySlot } from '../batch/tallies.ts';
 import { passConversationsOn } from './pass-conversations.ts';
 
 /**
- * Makes batches without open runs due, as after a crash between a commit and its bell. Locks: skip locked, because the
+ * Makes batches due without open runs, or whose pilot has none, as after a crash between a commit and its bell. Locks: skip locked, because the
  * holder of a lock is making the batch due, or ending it.
  */
 export async function markIdleBatches(db: Database): Promise<readonly string[]> {

@@ -1,4 +1,11 @@
-import { NightshiftError, type BatchState, type LastError } from '@nightshift/agent-core';
+import {
+  NightshiftError,
+  type BatchState,
+  type LastError,
+  type PilotResult,
+  type PilotSettings,
+  type PilotState,
+} from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Database } from '../../connect.ts';
 import type { BatchTallyTable } from '../../tables.ts';
@@ -30,6 +37,12 @@ export interface BatchRow extends Usage {
   readonly expected_nanousd: number | null;
   /** Share of the bill by which the estimate was above it; null before the end. */
   readonly estimate_error: number | null;
+  readonly pilot: PilotSettings | null;
+  readonly pilot_state: PilotState | null;
+  /** Runs of the pilot; null until they are chosen. */
+  readonly pilot_runs: number | null;
+  readonly pilot_ended_at: Date | null;
+  readonly pilot_result: PilotResult | null;
   readonly queued: number;
   readonly completed: number;
   readonly failed: number;
@@ -105,6 +118,8 @@ function selectBatches(db: Database) {
     .select(['b.callback_sent_at', 'b.callback_status_code', 'b.callback_error'])
     .select(['b.created_at', 'b.updated_at', 'b.cancel_requested_at', 'b.completed_at'])
     .select(['b.schedule_id', 'b.tick_due_at', 'b.expected_nanousd', 'b.estimate_error'])
+    .select(['b.pilot', 'b.pilot_state', 'b.pilot_ended_at', 'b.pilot_result'])
+    .select(sql<number | null>`cardinality(b.pilot_ordinals)`.as('pilot_runs'))
     .select(['g.max_cost_nanousd', 'g.max_output_tokens', 'g.reserved_nanousd', 'g.reserved_output_tokens'])
     .select(['w.retrying', 'e.retry_error', 'e.retry_errors_vary'])
     .select(['g.overshoots', 'g.cut_offs'])
