@@ -336,7 +336,12 @@ export {
 } from './reads/run/sealed-requests.ts';
 export { readStalePrefixes } from './reads/run/stale-prefixes.ts';
 export { readTokenCalibrations } from './reads/provider-batch/token-calibrations.ts';
-export { readStoredRuns, type StoredRun, type StoredSample } from './reads/batch/stored-runs.ts';
+export {
+  readStoredRuns,
+  readUnestimatedBatches,
+  type StoredRun,
+  type StoredSample,
+} from './reads/batch/stored-runs.ts';
 export { commitExpectedCost } from './commits/batch/expected-cost.ts';
 export { readLimitedSteps } from './reads/run/limited-steps.ts';
 export { commitWorkSamples, forgetWorkStatistics } from './commits/run/work-statistics.ts';
