@@ -53,7 +53,10 @@ describe('caps', () => {
         ...caps,
       });
       expect(estimate.body).toMatchObject({ verdict: 'cannot_start', rounds: null });
-      const { max_cost_usd, max_output_tokens } = estimate.body.smallest_cap;
+      const { max_cost_usd, max_output_tokens } = estimate.body.smallest_cap as {
+        readonly max_cost_usd: string;
+        readonly max_output_tokens: number;
+      };
       const enough = {
         max_cost_usd: Number(max_cost_usd) * 1.05,
         max_output_tokens: max_output_tokens + 100,
