@@ -101,6 +101,7 @@ create table batch (
   hold_if json,
   schedule_id uuid,
   tick_due_at timestamp with time zone,
+  is_estimated boolean not null default false,
   expected_nanousd bigint,
   estimate_error double precision,
   pilot json,
@@ -135,6 +136,7 @@ CREATE INDEX batch_estimated ON public.batch USING btree (completed_at) WHERE (e
 CREATE INDEX batch_not_due ON public.batch USING btree (id) WHERE ((next_due_at IS NULL) AND (state = ANY (ARRAY['running'::text, 'paused'::text, 'cancelling'::text])));
 CREATE INDEX batch_open ON public.batch USING btree (state) WHERE (completed_at IS NULL);
 CREATE INDEX batch_open_by_schedule ON public.batch USING btree (schedule_id) WHERE ((schedule_id IS NOT NULL) AND (completed_at IS NULL));
+CREATE INDEX batch_unestimated ON public.batch USING btree (created_at) WHERE ((NOT is_estimated) AND (state = 'running'::text));
 
 create table batch_agent (
   batch_id uuid not null,

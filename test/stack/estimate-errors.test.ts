@@ -2,6 +2,7 @@ import type {} from '../../test/global-setup.ts';
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
 import { buildServer } from '../../apps/api/src/index.ts';
 import { openHouse, type House } from '../../apps/worker/test/flows/house.ts';
+import type { ToolPort } from '../../apps/worker/src/flow-parts/deps.ts';
 import { memoryLabels, readSamples, type ReleaseNote } from '../../scripts/samples/sample.ts';
 import {
   buildBlocks,
@@ -19,11 +20,24 @@ const LATER = 0.1;
 const LOOK_UP = {
   name: 'look_up',
   description: 'Looks up an order.',
-  input_schema: { type: 'object', properties: { order: { type: 'string' } } },
+  input_schema: { type: 'object', properties: { order: { type: 'string' } }, required: ['order'] },
   side_effects: 'none',
   return_char_limit: 1_000,
   timeout_ms: 1_000,
 } as const;
+
+const LOOKS: ToolPort = {
+  runCalls: (calls) =>
+    Promise.resolve(
+      calls.map(({ call_id, tool_use_id }) => ({
+        call_id,
+        status: 'succeeded' as const,
+        result: `${tool_use_id}: ${'The order left the warehouse on Monday and reached the depot on Tuesday. '.repeat(4)}`,
+        duration_ms: 1,
+        started: true,
+      })),
+    ),
+};
 
 let house: House;
 let app: ReturnType<typeof buildServer>;
@@ -74,7 +88,6 @@ async function night(
   }>('GET', `/v1/batches/${id}`);
   const bill = Number(batch.usage.cost_usd);
   const found = { expected: Number(estimate.cost_usd.expected), bill, error: batch.estimate_error };
-  console.log(found, batch.expected_cost_usd);
   // The stored expectation is that of the estimate, but for the sample.
   expect(Number(batch.expected_cost_usd) / found.expected).toBeGreaterThan(0.95);
   expect(Number(batch.expected_cost_usd) / found.expected).toBeLessThan(1.05);
@@ -90,7 +103,7 @@ async function createAgent(rest: object): Promise<string> {
 describe('the estimate is near the bill', () => {
   test('of rewrites of memory', async () => {
     const samples = readSamples().slice(0, 40);
-    const agents = [];
+    const agents: { readonly agent_id: string; readonly sample: (typeof samples)[number] }[] = [];
     for (const sample of samples) {
       const agent_id = await createAgent({
         name: sample.custom_id,
@@ -150,7 +163,7 @@ describe('the estimate is near the bill', () => {
     const body = (day: number) => ({
       template: {
         agent_id,
-        input: `Sort this message of day ${day}: {{ input.text }}\n{"answer": {"topic": "parcel", "reason": "{{ input.text }}"}}`,
+        input: `Sort this message of day ${day}: {{ text }}\n{"answer": {"topic": "parcel", "reason": "{{ text }}"}}`,
         response_format: {
           type: 'json_schema',
           json_schema: {
@@ -164,7 +177,10 @@ describe('the estimate is near the bill', () => {
         },
       },
       inputs: Array.from({ length: 200 }, (_, index) => ({
-        text: `Number ${index} says that the parcel is late and asks for a refund of the price.`,
+        custom_id: `message-${index}`,
+        variables: {
+          text: `Number ${index} says that the parcel is late and asks for a refund of the price.`,
+        },
       })),
     });
     const first = await night(body(1));
@@ -188,8 +204,9 @@ describe('the estimate is near the bill', () => {
         input: 'Look nine times, then tell what you found. ⟦sim:toolLoop?tool=look_up&n=9⟧',
       })),
     };
-    const first = await night(body);
-    const second = await night(body);
+    const worker = house.worker({ tools: LOOKS });
+    const first = await night(body, worker);
+    const second = await night(body, worker);
     expect(Math.abs(first.error)).toBeLessThan(FIRST);
     expect(Math.abs(second.error)).toBeLessThan(LATER);
   });

@@ -1,7 +1,7 @@
 import { ACCOUNT_TROUBLE, PAUSE_REASONS } from '@nightshift/agent-core';
 import { commitClockOffset, haltCredential, pauseCredential } from '@nightshift/db';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { openApi, type TestApi } from './api.ts';
+import { createAgent, openApi, type TestApi } from './api.ts';
 
 let api: TestApi;
 beforeAll(async () => {
@@ -65,5 +65,42 @@ test("the provider's clock is shown with offset and age, and in the audit with a
     'nightshift_provider_clock_offset_seconds{credential="default"} -30',
     'nightshift_provider_clock_uncertainty_seconds{credential="default"} 0.6',
     expect.stringMatching(/^nightshift_provider_clock_age_seconds\{credential="default"\} [0-9.]+$/),
+  ]);
+});
+
+test('overshoots, cut-off answers and the errors of recent estimates are shown', async () => {
+  const { pool } = api.database;
+  const valuesOf = async (name: string): Promise<readonly string[]> => {
+    const { body } = await api.call('GET', '/metrics');
+    return [...(body as string).matchAll(new RegExp(`^nightshift_${name}(?:\\{[^}]*\\})? .*$`, 'gm'))].map(
+      ([line]) => line.slice('nightshift_'.length),
+    );
+  };
+  expect(await valuesOf('overshoots')).toEqual(['overshoots 0']);
+  expect(await valuesOf('estimate_error')).toEqual([]);
+  const agent_id = await createAgent(api);
+  for (const [index, error] of [-0.5, 0, 0.5].entries()) {
+    const { body } = await api.call('POST', '/v1/batches', {
+      requests: [{ agent_id, input: 'Go.', conversation: 'isolated' }],
+      max_cost_usd: 1,
+    });
+    const id = body.id.slice('job-'.length);
+    await pool.query(
+      `update batch set state = 'completed', completed_at = app_now() - $2 * interval '1 day', estimate_error = $3
+        where id = $1`,
+      [id, index, error],
+    );
+    await pool.query('update batch_budget set overshoots = 1, cut_offs = 2 where batch_id = $1', [id]);
+  }
+  await pool.query(
+    `update batch set completed_at = app_now() - interval '31 days' where estimate_error = -0.5`,
+  );
+  expect(await valuesOf('overshoots')).toEqual(['overshoots 3']);
+  expect(await valuesOf('cut_off_answers')).toEqual(['cut_off_answers 6']);
+  expect(await valuesOf('estimated_batches')).toEqual(['estimated_batches 2']);
+  expect(await valuesOf('estimate_error')).toEqual([
+    'estimate_error{quantile="0.1"} 0.05',
+    'estimate_error{quantile="0.5"} 0.25',
+    'estimate_error{quantile="0.9"} 0.45',
   ]);
 });

@@ -21,19 +21,49 @@ const submit = (caps: object, request: object = {}) =>
 describe('caps', () => {
   test('are stored and shown on batch and run, to the billionth of a dollar', async () => {
     const { status, body } = await submit(
-      { max_cost_usd: 0.29, max_output_tokens: 5_000 },
+      { max_cost_usd: 0.29, max_output_tokens: 50_000 },
       { max_cost_usd: 0.000000001, max_output_tokens: 700 },
     );
     expect(status).toBe(200);
     expect(body.limits).toEqual({
       max_cost_usd: '0.29',
-      max_output_tokens: 5_000,
+      max_output_tokens: 50_000,
       reserved_usd: '0.00',
       reserved_output_tokens: 0,
+      overshoots: 0,
+      cut_offs: 0,
     });
     const [run] = (await api.call('GET', `/v1/runs?batch_id=${body.id}`)).body;
     expect(run.limits).toEqual({ max_steps: 10, max_cost_usd: '0.000000001', max_output_tokens: 700 });
   });
+
+  test.each([
+    ['/max_cost_usd', { max_cost_usd: 0.001 }, /^the smallest sensible cap for this batch is about \$0\.0/],
+    ['/max_output_tokens', { max_output_tokens: 8_191 }, /about 8\d{3} tokens$/],
+  ])(
+    'without room for one request are refused with the smallest sensible one: %s',
+    async (path, caps, least) => {
+      const before = await countRows(api);
+      const { status, body } = await submit(caps);
+      expect(status).toBe(422);
+      expect(body.errors).toEqual([{ path, message: expect.stringMatching(least) as string }]);
+      expect(await countRows(api)).toEqual(before);
+      const estimate = await api.call('POST', '/v1/batches/estimate', {
+        requests: [{ agent_id, input: 'Go.', conversation: 'isolated' }],
+        ...caps,
+      });
+      expect(estimate.body).toMatchObject({ verdict: 'cannot_start', rounds: null });
+      const { max_cost_usd, max_output_tokens } = estimate.body.smallest_cap as {
+        readonly max_cost_usd: string;
+        readonly max_output_tokens: number;
+      };
+      const enough = {
+        max_cost_usd: Number(max_cost_usd) * 1.05,
+        max_output_tokens: max_output_tokens + 100,
+      };
+      expect((await submit(enough)).status).toBe(200);
+    },
+  );
 
   test.each([
     ['/max_cost_usd', { max_cost_usd: 0 }, {}],
@@ -99,7 +129,7 @@ describe('a batch that is paused', () => {
   });
 
   test('at its cap continues when the cap is raised', async () => {
-    const { body } = await submit({ max_cost_usd: 0.01 });
+    const { body } = await submit({ max_cost_usd: 0.1 });
     const id = body.id.slice('job-'.length);
     await api.database.pool.query(`update batch set state = 'paused', state_reason = 'cap' where id = $1`, [
       id,

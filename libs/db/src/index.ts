@@ -353,7 +353,12 @@ export { commitNotices, commitUntold, type Notice } from './commits/memory/notic
 export { readCacheHits, type CacheHits } from './reads/provider-batch/cache-hits.ts';
 export { readTokenCalibrations } from './reads/provider-batch/token-calibrations.ts';
 export { readTurnarounds } from './reads/provider-batch/turnarounds.ts';
-export { readStoredRuns, type StoredRun, type StoredSample } from './reads/batch/stored-runs.ts';
+export {
+  readStoredRuns,
+  readUnestimatedBatches,
+  type StoredRun,
+  type StoredSample,
+} from './reads/batch/stored-runs.ts';
 export { commitExpectedCost } from './commits/batch/expected-cost.ts';
 export { readLimitedSteps } from './reads/run/limited-steps.ts';
 export { commitWorkSamples, forgetWorkStatistics } from './commits/run/work-statistics.ts';

@@ -213,6 +213,7 @@ export interface BatchTable extends LeaseColumns {
   hold_if: JsonColumn<HoldRule> | null;
   schedule_id: string | null;
   tick_due_at: Timestamp | null;
+  is_estimated: Generated<boolean>;
   expected_nanousd: number | null;
   estimate_error: number | null;
   pilot: JsonColumn<PilotSettings> | null;

@@ -298,7 +298,7 @@ export const batchResponse = z
     expected_cost_usd: usd
       .nullable()
       .describe(
-        'Estimated when the runs were stored; null before, and if a model has no price. Beyond Letta.',
+        'Estimated before the first request; null until then, and if a model has no price. Beyond Letta.',
       ),
     estimate_error: z
       .number()

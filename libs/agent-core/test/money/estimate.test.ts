@@ -3,6 +3,8 @@ import { fc } from '../../../../test/fast-check.ts';
 import { SHIPPED_PRICES } from '../../src/model/prices.ts';
 import { estimateBatch as estimateWith, type RunGroup } from '../../src/money/estimate.ts';
 import { NO_MEDIA, reserveNanoUsd, worstInputTokens } from '../../src/money/reserve.ts';
+import { sumWorkSamples, toWorkStatistics, type WorkStatistics } from '../../src/money/work-statistics.ts';
+import { NO_USAGE, type Usage } from '../../src/model/usage.ts';
 
 const estimateBatch = (
   groups: readonly RunGroup[],
@@ -23,8 +25,10 @@ const group = (rest: Partial<RunGroup> = {}): RunGroup => ({
   summary_tokens: 2_048,
   window_tokens: 200_000,
   window_max: 200_000,
-  has_tools: true,
-  history: null,
+  thinking_tokens: 0,
+  kind: 'tools',
+  has_own_max_steps: false,
+  work: null,
   cap: { cost_nanousd: null, output_tokens: null },
   ...rest,
 });
@@ -32,61 +36,152 @@ const group = (rest: Partial<RunGroup> = {}): RunGroup => ({
 describe('the estimate of a batch', () => {
   test('gives requests, bytes, tokens and cost, from low to worst', () => {
     expect(estimateBatch([group()], null)).toEqual({
-      requests: { low: 100, expected: 200, worst: 300 },
+      requests: { low: 100, expected: 300, worst: 300 },
       request_bytes: 300_000,
-      input_tokens: { low: 100_000, expected: 290_000, worst: 2 * 100 * (5_000 + 2 * 200_000) },
-      output_tokens: { low: 5_000, expected: 120_000, worst: 3 * 300 * 1_000 },
+      // Each prompt holds the answers before it and their results.
+      input_tokens: {
+        low: 100_000,
+        expected: 100 * (1_000 + 1_180 + 1_360),
+        worst: 100 * (5_000 + 8_000 + 11_000),
+      },
+      output_tokens: { low: 5_000, expected: 24_000, worst: 300_000 },
+      cached_tokens: { read: 0, written: 0 },
       cost_nanousd: {
         low: (100_000 * 1_000 + 5_000 * 5_000) / 2,
-        expected: (290_000 * 1_000 + 120_000 * 5_000) / 2,
-        worst: (81_000_000 * 2_000 + 900_000 * 5_000) / 2,
+        expected: (354_000 * 1_000 + 24_000 * 5_000) / 2,
+        worst: (2_400_000 * 2_000 + 300_000 * 5_000) / 2,
+      },
+      realtime_nanousd: {
+        uncached: 354_000 * 1_000 + 24_000 * 5_000,
+        // Each step reads the prompt of the step before, and writes the rest for five minutes.
+        cached: 100 * (1_360 * 1_250 + (1_000 + 1_180) * 100) + 24_000 * 5_000,
       },
       unpriced_models: [],
+      rounds: null,
+      least_cap: {
+        cost_nanousd: (354_000 * 1_000 + 24_000 * 5_000) / 2 + (5_360 * 2_000 + 1_000 * 5_000) / 2,
+        output_tokens: 25_000,
+      },
       verdict: null,
     });
   });
 
-  test('expects a single step without tools', () => {
-    expect(estimateBatch([group({ has_tools: false })], null).requests).toEqual({
-      low: 100,
-      expected: 100,
-      worst: 300,
-    });
+  test('expects the steps of the kind of work, or most of an own step limit', () => {
+    const expected = (rest: Partial<RunGroup>): number =>
+      estimateBatch([group({ steps_max: 20, ...rest })], null).requests.expected;
+    expect(
+      (['words', 'typed', 'memory', 'rewrite', 'tools'] as const).map((kind) => expected({ kind })),
+    ).toEqual([100, 100, 100, 200, 300]);
+    expect(expected({ has_own_max_steps: true })).toBe(1_600);
+    expect(expected({ has_own_max_steps: true, kind: 'words' })).toBe(100);
   });
 
-  test('counts the summaries that may be needed, in the worst case', () => {
-    const { requests, input_tokens, output_tokens } = estimateBatch([group({ summaries_max: 2 })], null);
+  test('a single step costs the same in realtime with a cache as without', () => {
+    const { realtime_nanousd } = estimateBatch([group({ kind: 'words' })], null);
+    expect(realtime_nanousd?.cached).toBe(realtime_nanousd?.uncached);
+  });
+
+  test('counts summaries in the worst case if the prompts may fill the window', () => {
+    const wide = estimateBatch([group({ summaries_max: 2 })], null);
     const without = estimateBatch([group()], null);
-    expect(requests.worst).toBe(without.requests.worst + 200);
-    // Each may be cut off and repeated once, with twice the tokens.
-    expect(input_tokens.worst).toBe(without.input_tokens.worst + 2 * 200 * 200_000);
-    expect(output_tokens.worst).toBe(without.output_tokens.worst + 200 * (2_048 + 4_096));
-  });
-
-  test('compares the window of the model with the caps, not the agent’s', () => {
-    const narrow = group({ window_tokens: 32_000 });
-    expect(estimateBatch([narrow], null).cost_nanousd).toEqual(estimateBatch([group()], null).cost_nanousd);
-  });
-
-  test('expects the averages of earlier runs, within the limits', () => {
-    const history = { steps: 2.5, output_tokens_per_step: 100 };
-    expect(estimateBatch([group({ history })], null)).toMatchObject({
-      requests: { expected: 250 },
-      // The last half step has half of its prompt.
-      input_tokens: { expected: 100 * (1_000 + 1_400 + 1_800 / 2) },
-      output_tokens: { expected: 25_000 },
-      cost_nanousd: { expected: (330_000 * 1_000 + 25_000 * 5_000) / 2 },
-    });
-    const wild = { steps: 99, output_tokens_per_step: 9e9 };
-    expect(estimateBatch([group({ history: wild })], null)).toMatchObject({
-      requests: { expected: 300 },
-      output_tokens: { expected: 300_000 },
-    });
+    expect(wide.requests.worst).toBe(without.requests.worst + 200);
+    expect(wide.input_tokens.worst).toBe(without.input_tokens.worst);
+    const narrow = estimateBatch([group({ summaries_max: 2, window_tokens: 10_000 })], null);
+    expect(narrow.input_tokens.worst).toBe(without.input_tokens.worst + 200 * 200_000);
+    expect(narrow.output_tokens.worst).toBe(without.output_tokens.worst + 200 * 2_048);
   });
 
   test('no prompt grows beyond the window', () => {
-    const tight = group({ window_tokens: 1_200, history: { steps: 3, output_tokens_per_step: 1_000 } });
-    expect(estimateBatch([tight], null).input_tokens.expected).toBe(100 * (1_000 + 1_200 + 1_200));
+    const tight = group({ window_tokens: 1_200 });
+    expect(estimateBatch([tight], null).input_tokens.expected).toBe(100 * (1_000 + 1_180 + 1_200));
+  });
+
+  describe('with earlier answers', () => {
+    /** Statistics of `runs` runs whose steps had these usages. */
+    const work = (runs: number, steps: readonly Partial<Usage>[]): WorkStatistics =>
+      toWorkStatistics(
+        sumWorkSamples(
+          Array.from({ length: runs }, () =>
+            steps.map((usage, index) => ({
+              keys: ['k'],
+              step_number: index + 1,
+              usage: { ...NO_USAGE, ...usage },
+              ended: index === steps.length - 1,
+              cut_off: false,
+              readable_tokens: 0,
+            })),
+          ).flat(),
+        ),
+      );
+    const loop = work(20, [
+      { input_tokens: 400, cache_write_1h_tokens: 400, output_tokens: 64 },
+      { input_tokens: 300, cache_read_tokens: 700, output_tokens: 32 },
+    ]);
+
+    test('expects their steps, answers, growth and cached shares', () => {
+      const { requests, input_tokens, output_tokens, cached_tokens, cost_nanousd } = estimateBatch(
+        [group({ work: loop })],
+        null,
+      );
+      expect(requests.expected).toBe(200);
+      expect(input_tokens.expected).toBe(100 * (1_000 + 1_200));
+      expect(output_tokens.expected).toBe(9_600);
+      expect(cached_tokens).toEqual({ read: 84_000, written: 50_000 });
+      expect(cost_nanousd?.expected).toBe(
+        (50_000 * 1_000 + 50_000 * 2_000 + 84_000 * 100 + 36_000 * 1_000 + 9_600 * 5_000) / 2,
+      );
+    });
+
+    test('the worst case has answers as long as the longest in a hundred', () => {
+      const { output_tokens } = estimateBatch([group({ work: loop })], null);
+      expect(output_tokens.worst).toBe(300 * 256);
+    });
+
+    test('knows no number of steps without an end of a run', () => {
+      const open = toWorkStatistics(
+        sumWorkSamples([
+          { keys: ['k'], step_number: 1, usage: NO_USAGE, ended: false, cut_off: false, readable_tokens: 0 },
+        ]),
+      );
+      expect(estimateBatch([group({ work: open })], null).requests.expected).toBe(300);
+    });
+
+    test('more steps than the limit are not expected', () => {
+      const long = work(
+        20,
+        Array.from({ length: 30 }, () => ({ input_tokens: 100, output_tokens: 10 })),
+      );
+      expect(estimateBatch([group({ work: long })], null).requests.expected).toBe(300);
+      expect(estimateBatch([group({ work: long, steps_max: 50 })], null).requests.expected).toBeGreaterThan(
+        1_600,
+      );
+    });
+  });
+
+  describe('the rounds', () => {
+    const rounds = (cost: number | null, output: number | null = null, rest: Partial<RunGroup> = {}) =>
+      estimateBatch([group(rest)], cost, output).rounds;
+    const first = (5_000 * 2_000 + 1_000 * 5_000) / 2;
+
+    test('are the steps of a run where all have room', () => {
+      expect(rounds(1e15)).toBe(3);
+      expect(rounds(1e15, null, { kind: 'words' })).toBe(1);
+    });
+
+    test('grow as the cap shrinks, until the work has no room', () => {
+      const { least_cap } = estimateBatch([group()], null);
+      expect(rounds(100 * first)).toBe(3);
+      expect(rounds(50 * first)).toBeGreaterThan(3);
+      expect(rounds(least_cap.cost_nanousd)).toBeLessThan(1_000);
+      expect(rounds(estimateBatch([group()], null).cost_nanousd?.expected ?? 0)).toBeNull();
+      expect(rounds(null, 20_000)).toBeNull();
+      expect(rounds(null)).toBeNull();
+    });
+
+    test('of several groups run side by side', () => {
+      const both = estimateBatch([group(), group({ kind: 'words' })], 1e15);
+      expect(both.rounds).toBe(3);
+    });
   });
 
   test('names models without a price, and leaves the cost unknown', () => {
@@ -169,13 +264,8 @@ describe('the estimate of a batch', () => {
       max_tokens: fc.integer({ min: 1, max: 10_000 }),
       steps_max: fc.integer({ min: 1, max: 20 }),
       summaries_max: fc.nat(20),
-      has_tools: fc.boolean(),
-      history: fc.option(
-        fc.record({
-          steps: fc.double({ min: 0, max: 30, noNaN: true }),
-          output_tokens_per_step: fc.nat(20_000),
-        }),
-      ),
+      kind: fc.constantFrom('words', 'typed', 'memory', 'rewrite', 'tools'),
+      has_own_max_steps: fc.boolean(),
     });
     fc.assert(
       fc.property(fc.array(anyGroup, { maxLength: 4 }), (given) => {

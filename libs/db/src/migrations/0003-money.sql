@@ -148,10 +148,13 @@ create index batch_budget_counted on batch_budget (batch_id) where overshoots > 
 -- ---------- Estimates ----------
 
 alter table batch
-  -- Expected cost when its runs were stored; null: not estimated, or a model without a price.
+  -- Whether its cost was estimated: once, before its first request.
+  add column is_estimated boolean not null default false,
+  -- Expected cost; null: not estimated, or a model without a price.
   add column expected_nanousd bigint check (expected_nanousd >= 0),
   -- Share of the bill by which the expected cost was above it, set by the end of a completed batch.
   add column estimate_error double precision;
+create index batch_unestimated on batch (created_at) where not is_estimated and state = 'running';
 create index batch_estimated on batch (completed_at) where estimate_error is not null;
 
 

@@ -223,6 +223,7 @@ const REFUSED: Readonly<Record<string, readonly Row[]>> = {
   'agent.agent_model_check': [{ model: 'claude' }, { model: '/claude' }],
   'batch.batch_cancelling': [{ state: 'cancelling' }, { state: 'cancelled', completed_at: NOW }],
   'batch.batch_ended': [{ state: 'completed' }, { state: 'failed' }, { completed_at: NOW }],
+  'batch.batch_expected_nanousd_check': [{ expected_nanousd: -1 }],
   'batch.batch_paused': [{ state: 'paused' }],
   'batch.batch_state_check': [{ state: 'done' }],
   'batch.batch_total_check': [{ total: -1 }],

@@ -13,12 +13,15 @@ import {
   readDefinitions,
   readStoredRuns,
   readTokenCalibrations,
+  readUnestimatedBatches,
   type Database,
 } from '@nightshift/db';
 import { measureStored } from './measure-runs.ts';
 
 /** Runs of a batch that are measured; of a larger batch they are spread evenly over it. */
 const RUNS_MEASURED = 200;
+/** Batches that are estimated by one call. */
+const BATCHES_MAX = 20;
 const NO_CAP: Cap = { cost_nanousd: null, output_tokens: null };
 
 /** Estimates a stored batch by a sample of its runs, with a handful of statements, however large it is. */
@@ -41,45 +44,54 @@ async function estimateStored(
       calibrations: await readTokenCalibrations(db),
     },
   );
-  return estimateBatch(prices, groups, cap);
+  const free = groups.map((group) => ({ ...group, cap: NO_CAP }));
+  const { verdict } = estimateBatch(prices, free, cap);
+  return { ...estimateBatch(prices, groups, cap), verdict };
 }
 
 /**
- * Stores the expected cost of a batch whose runs are stored.
- * Never throws: the batch goes on without an expectation.
+ * Estimates running batches that are not estimated yet, before their first requests, and stores their expected costs.
+ * Never throws: a batch goes on without an expectation.
  */
-export async function expectCost(db: Database, batchId: string, prices: PriceTable): Promise<void> {
+export async function expectCosts(db: Database, prices: PriceTable): Promise<void> {
   try {
-    const { cost_nanousd, requests } = await estimateStored(db, batchId, prices, NO_CAP);
-    if (cost_nanousd === null || requests.low === 0) return;
-    await commitExpectedCost(db, batchId, cost_nanousd.expected);
+    for (const batchId of await readUnestimatedBatches(db, BATCHES_MAX)) {
+      const { cost_nanousd, requests } = await estimateStored(db, batchId, prices, NO_CAP);
+      await commitExpectedCost(db, batchId, requests.low === 0 ? null : (cost_nanousd?.expected ?? null));
+    }
   } catch {
     // An estimate that cannot be made is none.
   }
 }
 
 /**
- * Refuses caps of a stored batch that leave no room for a single request. The caller's transaction is rolled back.
- * `runs_path`: pointer to the first run, whose own cap may be the cause.
+ * Refuses a cap of a stored batch that leaves no room for a single request. The caller's transaction is rolled back. Own caps of
+ * runs are not judged: such a run ends alone.
  * Throws: `validation_failed` with the smallest sensible cap.
  */
-export async function refuseLowCaps(
+export async function refuseLowCap(
   db: Database,
   batchId: string,
   prices: PriceTable,
-  { cap, runs_path }: { readonly cap: Cap; readonly runs_path: string },
+  cap: Cap,
 ): Promise<void> {
-  const { verdict, least_cap, cost_nanousd } = await estimateStored(db, batchId, prices, cap);
+  if (cap.cost_nanousd === null && cap.output_tokens === null) return;
+  const { verdict, least_cap } = await estimateStored(db, batchId, prices, cap);
   if (verdict !== 'cannot_start') return;
-  const path = cap.cost_nanousd === null && cap.output_tokens === null ? runs_path : '';
-  const isMoney = path === '' ? cap.cost_nanousd !== null : least_cap.cost_nanousd !== null;
-  const field = `${path}/${isMoney ? 'max_cost_usd' : 'max_output_tokens'}`;
-  const least =
-    least_cap.cost_nanousd === null || cost_nanousd === null
-      ? `${least_cap.output_tokens} output tokens`
-      : `$${toUsd(least_cap.cost_nanousd)} and ${least_cap.output_tokens} output tokens`;
-  const message = `leaves no room for a single request; the smallest cap for all of this batch is about ${least}`;
-  throw new NightshiftError('validation_failed', `${field} ${message}.`, {
-    fields: [{ path: field, message }],
+  const fields = [
+    ...(cap.cost_nanousd === null
+      ? []
+      : [fieldError('/max_cost_usd', `$${toUsd(least_cap.cost_nanousd ?? 0)}`)]),
+    ...(cap.output_tokens === null
+      ? []
+      : [fieldError('/max_output_tokens', `${least_cap.output_tokens} tokens`)]),
+  ];
+  const message = fields.map((field) => `${field.path} ${field.message}`).join('; ');
+  throw new NightshiftError('validation_failed', `The caps have no room for a single request: ${message}.`, {
+    fields,
   });
+}
+
+function fieldError(path: string, least: string): { readonly path: string; readonly message: string } {
+  return { path, message: `the smallest sensible cap for this batch is about ${least}` };
 }

@@ -17,8 +17,8 @@ export function changeBatchCaps(app: App, context: Context, path: string, hide: 
         operationId: 'changeBatchCaps',
         summary: 'Raise, lower or lift the caps of a batch',
         description:
-          'A batch that is paused at its cap, or that waits for room, resumes at once. Null lifts a cap; an absent cap ' +
-          'stays. A cap below the spent and reserved amount is refused. A batch submitted without any cap, on itself or ' +
+          'A batch that is paused at its cap, or that waits for room, resumes at once, unless the next step needs more: then ' +
+          'it stays paused, with the reason in `state_reason`. Null lifts a cap; an absent cap stays. A cap below the spent and reserved amount is refused. A batch submitted without any cap, on itself or ' +
           'on a run, cannot get a cap, because nothing was reserved for its requests: pause or cancel it instead.',
         tags: ['batches'],
         hide,

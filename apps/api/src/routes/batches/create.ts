@@ -10,9 +10,8 @@ import {
 } from '@nightshift/db';
 import {
   BATCH_BYTES_MAX,
-  expectCost,
   prepareBatch,
-  refuseLowCaps,
+  refuseLowCap,
   signalsOfStored,
   storeBatch,
   toCap,
@@ -56,7 +55,6 @@ export function createBatch(app: App, context: Context, path: string, hide: bool
         acceptOnce(trx, context, { prepared, now, arrivedAt }, idempotency),
       );
       await context.bell.ring(signalsOfStored(made));
-      if (!made.replayed && !made.is_receiving) await expectCost(context.db, made.batch_id, context.prices);
       if (made.replayed) void reply.header('idempotent-replayed', 'true');
       return toBatchResponse(await readBatch(context.db, context.projectId, made.batch_id));
     },
@@ -100,13 +98,6 @@ async function acceptOnce(
     prices,
     idempotency: { key, request_sha256, by_retry },
   });
-  if (!made.is_receiving && 'runs' in prepared) {
-    const cap = toCap(prepared.options);
-    const isCapped = [cap, ...prepared.runs.map((run) => run.cap)].some(
-      (each) => each !== undefined && (each.cost_nanousd !== null || each.output_tokens !== null),
-    );
-    const runs_path = prepared.shared_path ?? '/requests/0';
-    if (isCapped) await refuseLowCaps(trx, made.batch_id, prices, { cap, runs_path });
-  }
+  if (!made.is_receiving) await refuseLowCap(trx, made.batch_id, prices, toCap(prepared.options));
   return { ...made, replayed: false };
 }

@@ -1,5 +1,5 @@
 import { claimDueBatches, inTransaction, releaseLease } from '@nightshift/db';
-import { acceptPortion, expectCost, type PortionReport } from '@nightshift/intake';
+import { acceptPortion, type PortionReport } from '@nightshift/intake';
 import type { FlowDeps, FlowReport } from '../../flow-parts/deps.ts';
 import { withLease } from '../../leases/with-lease.ts';
 
@@ -30,7 +30,6 @@ export async function acceptBatch(deps: FlowDeps): Promise<FlowReport> {
         agents += report.agents;
       }
     } while (report.kind === 'portion');
-    if (report.kind === 'accepted') await expectCost(db, batch.id, settings.prices);
     // Due at once for the cancel that came first.
     if (report.kind === 'gone') await releaseLease(db, lease, 0);
     const isEmpty = report.kind === 'accepted' && report.open_runs === 0;

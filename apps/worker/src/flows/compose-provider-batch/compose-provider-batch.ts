@@ -7,6 +7,7 @@ import {
   sealReadyRuns,
   type ReadyBacklog,
 } from '@nightshift/db';
+import { expectCosts } from '@nightshift/intake';
 import type { FlowDeps, FlowReport } from '../../flow-parts/deps.ts';
 import { newNonce } from '../../flow-parts/nonce.ts';
 import { outputMaxima } from '../../flow-parts/requests/output-maxima.ts';
@@ -41,6 +42,7 @@ export async function composeProviderBatch(deps: FlowDeps): Promise<FlowReport> 
       ...(backlog.runs === 0 || waits === null ? {} : { rest_ms: Math.min(waits, GATHER_LOOK_MS) }),
     };
   }
+  await expectCosts(db, settings.prices);
   const id = newId();
   const maxima = outputMaxima(settings.prices);
   const { requests, taken, reserved } = await inTransaction(db, async (trx) => {

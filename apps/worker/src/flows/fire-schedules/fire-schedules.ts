@@ -20,7 +20,6 @@ import {
   planVisit,
   prepareBatch,
   signalsOfStored,
-  expectCost,
   storeTickBatch,
   type BatchRequest,
   type PreparedBatch,
@@ -66,11 +65,7 @@ export async function fireSchedules(deps: FireDeps): Promise<FlowReport> {
   try {
     const visited = await fire(deps, id);
     await deps.hooks?.('fire.after_commit');
-    if (visited?.batch != null) {
-      const { batch_id, is_receiving } = visited.batch;
-      if (!is_receiving) await expectCost(db, batch_id, deps.settings.prices);
-      await deps.bell.ring(signalsOfStored(visited.batch));
-    }
+    if (visited?.batch != null) await deps.bell.ring(signalsOfStored(visited.batch));
     return { flow: FLOW, worked: true, schedule_id, ...reportOf(visited) };
   } catch (error) {
     if (judgeError(error) !== 'poison') throw error;

@@ -1,11 +1,15 @@
 import type { Database } from '../../connect.ts';
 
-/** Stores the expected cost of a batch, once. */
-export async function commitExpectedCost(db: Database, batchId: string, nanoUsd: number): Promise<void> {
+/** Notes that a batch was estimated, with its expected cost, if any. The first estimate stands. */
+export async function commitExpectedCost(
+  db: Database,
+  batchId: string,
+  nanoUsd: number | null,
+): Promise<void> {
   await db
     .updateTable('batch')
-    .set({ expected_nanousd: nanoUsd })
+    .set({ is_estimated: true, expected_nanousd: nanoUsd })
     .where('id', '=', batchId)
-    .where('expected_nanousd', 'is', null)
+    .where('is_estimated', '=', false)
     .execute();
 }

@@ -45,3 +45,16 @@ export async function readStoredRuns(db: Database, batchId: string, count: numbe
     })),
   };
 }
+
+/** Reads running batches without an estimate, oldest first. Index: `batch_unestimated`. */
+export async function readUnestimatedBatches(db: Database, limit: number): Promise<readonly string[]> {
+  const rows = await db
+    .selectFrom('batch')
+    .select('id')
+    .where('is_estimated', '=', false)
+    .where('state', '=', 'running')
+    .orderBy('created_at')
+    .limit(limit)
+    .execute();
+  return rows.map((row) => row.id);
+}
