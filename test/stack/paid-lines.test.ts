@@ -40,7 +40,10 @@ test('a cap of $0.03 holds when every answer nests too deep, and the spent amoun
     Array.from({ length: 8 }, (_, place) => house.createAgent(`deep ${place}`, ['core_memory_append'])),
   );
   const { id } = await house.client.post<Booked>('/v1/messages/batches', {
-    requests: agents.map((agent_id, place) => ({ agent_id, input: `${place} ⟦sim:deepArgs?levels=3000&tool=no_such_tool⟧` })),
+    requests: agents.map((agent_id, place) => ({
+      agent_id,
+      input: `${place} ⟦sim:deepArgs?levels=3000&tool=no_such_tool⟧`,
+    })),
     max_cost_usd: 0.03,
   });
   const ended = await until(id, ({ counts, state }) => counts.in_progress === 0 || state === 'paused');

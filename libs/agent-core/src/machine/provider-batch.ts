@@ -51,7 +51,8 @@ export const providerBatchMachine: Machine<ProviderBatchState, ProviderBatchEven
     submitted: {
       meaning: 'The provider has it under provider_id.',
       next: 'The poll flow.',
-      wakes: 'next_due_at: when its end is likely, or the poll interval, which grows after an hour. At most the provider window.',
+      wakes:
+        'next_due_at: when its end is likely, or the poll interval, which grows after an hour. At most the provider window.',
     },
     ended: {
       meaning: 'The provider has finished. The results are not read yet.',

@@ -460,7 +460,10 @@ const REFUSED: Readonly<Record<string, readonly Row[]>> = {
   'waiting_message.waiting_message_role_check': [{ role: 'tool' }],
   'token_calibration.token_calibration_bytes_per_token_check': [{ bytes_per_token: 0 }],
   'token_calibration.token_calibration_samples_check': [{ samples: 0 }],
-  'turnaround.turnaround_durations_ms_check': [{ durations_ms: [] }, { durations_ms: Array<number>(65).fill(1) }],
+  'turnaround.turnaround_durations_ms_check': [
+    { durations_ms: [] },
+    { durations_ms: Array<number>(65).fill(1) },
+  ],
   'token_calibration.token_calibration_bytes_per_token_min_check': [{ bytes_per_token_min: 0 }],
   'work_statistic.work_statistic_measure_check': [{ measure: 'mean' }],
   'work_statistic.work_statistic_bucket_check': [{ bucket: -1 }],

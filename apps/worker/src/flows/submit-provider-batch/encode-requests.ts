@@ -59,7 +59,8 @@ export async function encodeRequests(
     const to = from + (await sizes.next(from));
     const page = await readRequests(deps, deps.db, batch.id, from, to);
     // A request in the wrong place would be taken for another that is not sent.
-    if (page.length < to - from) throw new Error(`Provider batch ${batch.id} lacks requests from ${from} to ${to}.`);
+    if (page.length < to - from)
+      throw new Error(`Provider batch ${batch.id} lacks requests from ${from} to ${to}.`);
     if (!(await appendPage(deps, pass, page, { from, to }))) break;
     from = to;
   }
