@@ -125,7 +125,7 @@ describe('blocks that a tool creates, detaches, renames and describes', () => {
     expect(showing.map(({ number }) => number)).toEqual([2, 3, 4]);
   });
 
-  test('are in the next prompt of the run', async () => {
+  test('are known to the next request of the run', async () => {
     const batch = await house.submit([
       {
         input: [

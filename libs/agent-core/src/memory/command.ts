@@ -13,8 +13,8 @@ import { labelOfPath } from './label.ts';
 import { findLineNumbers, refuse, type Refusal } from './refusal.ts';
 
 const COMMANDS = ['create', 'str_replace', 'insert', 'delete', 'rename'];
-/** Added after changes other than text edits; the next request shows the result. */
-const RECOMPILED = 'Your next prompt shows your memory as it is now.';
+/** Added after changes other than text edits: the prompt of a run stays as it began. */
+const PROMPT_STAYS = 'Until the end of this run your prompt shows your memory as it was before.';
 
 /** Reads the named text arguments of a command, or refuses a missing text. Null counts as absent. */
 function textsOf(args: JsonObject, command: string, names: readonly string[]): readonly string[] | Refusal {
@@ -64,7 +64,7 @@ function create(draft: MemoryDraft, args: JsonObject): string | Refusal {
   return (
     findLineNumbers(['file_text'], [value]) ??
     createBlock(draft, label, description, value) ??
-    `Successfully created memory block '${label}'. ${RECOMPILED}`
+    `Successfully created memory block '${label}'. ${PROMPT_STAYS}`
   );
 }
 
@@ -102,7 +102,7 @@ function remove(draft: MemoryDraft, args: JsonObject): string | Refusal {
   if ('kind' in texts) return texts;
   const [path = ''] = texts;
   const label = labelOfPath(path);
-  return detachBlock(draft, label) ?? `Successfully deleted memory block '${label}'. ${RECOMPILED}`;
+  return detachBlock(draft, label) ?? `Successfully deleted memory block '${label}'. ${PROMPT_STAYS}`;
 }
 
 /** Changes the label, or for a path with a description the description. */
@@ -113,13 +113,13 @@ function rename(draft: MemoryDraft, args: JsonObject): string | Refusal {
     const label = labelOfPath(path);
     return (
       describeBlock(draft, label, description) ??
-      `Successfully changed the description of memory block '${label}'. ${RECOMPILED}`
+      `Successfully changed the description of memory block '${label}'. ${PROMPT_STAYS}`
     );
   }
   const texts = textsOf(args, 'rename', ['old_path', 'new_path']);
   if ('kind' in texts) return texts;
   const [from = '', to = ''] = texts.map(labelOfPath);
   return (
-    renameBlock(draft, from, to) ?? `Successfully renamed memory block '${from}' to '${to}'. ${RECOMPILED}`
+    renameBlock(draft, from, to) ?? `Successfully renamed memory block '${from}' to '${to}'. ${PROMPT_STAYS}`
   );
 }

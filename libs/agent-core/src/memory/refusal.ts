@@ -61,7 +61,7 @@ export function movedLabel(
   const fate = block === undefined ? 'is gone' : `is called '${block.label}' now`;
   const message =
     `The memory block that you know as '${label}' ${fate}; another writer changed that after you last saw it. ` +
-    'Nothing was written. Your next prompt shows your memory as it is now.';
+    'Nothing was written. The next message shows your memory as it is now.';
   return { kind: 'KeyError', message };
 }
 

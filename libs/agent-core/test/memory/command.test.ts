@@ -31,7 +31,7 @@ describe('the memory tool', () => {
   test('create makes a block, empty without a text', () => {
     expect(run({ command: 'create', path: '/memories/notes', description: 'd', file_text: 'a\nb' })).toEqual({
       ok: true,
-      said: "Successfully created memory block 'notes'. Your next prompt shows your memory as it is now.",
+      said: "Successfully created memory block 'notes'. Until the end of this run your prompt shows your memory as it was before.",
       effects: [
         {
           kind: 'create',
@@ -71,7 +71,7 @@ describe('the memory tool', () => {
   test('delete detaches the block from the agent', () => {
     expect(run({ command: 'delete', path: '/memories/human' })).toMatchObject({
       ok: true,
-      said: "Successfully deleted memory block 'human'. Your next prompt shows your memory as it is now.",
+      said: "Successfully deleted memory block 'human'. Until the end of this run your prompt shows your memory as it was before.",
       effects: [{ kind: 'detach', block_id: human.block_id, label: 'human' }],
     });
   });
@@ -80,7 +80,7 @@ describe('the memory tool', () => {
     expect(
       run({ command: 'rename', old_path: '/memories/human', new_path: '/memories/person' }),
     ).toMatchObject({
-      said: "Successfully renamed memory block 'human' to 'person'. Your next prompt shows your memory as it is now.",
+      said: "Successfully renamed memory block 'human' to 'person'. Until the end of this run your prompt shows your memory as it was before.",
       effects: [{ kind: 'rename', label: 'human', new_label: 'person' }],
     });
     expect(run({ command: 'rename', path: '/memories/human', description: 'new' })).toMatchObject({
