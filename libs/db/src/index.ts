@@ -350,7 +350,7 @@ export {
 export { readStalePrefixes } from './reads/run/stale-prefixes.ts';
 export { readUntoldChanges, type UntoldChangeOfRun } from './reads/memory/untold-changes.ts';
 export { commitNotices, commitUntold, type Notice } from './commits/memory/notices.ts';
-export { readCacheHits, type CacheHits } from './reads/provider-batch/cache-hits.ts';
+export { readCacheUse, type CacheUse } from './reads/provider-batch/cache-use.ts';
 export { readTokenCalibrations } from './reads/provider-batch/token-calibrations.ts';
 export { readTurnarounds } from './reads/provider-batch/turnarounds.ts';
 export {

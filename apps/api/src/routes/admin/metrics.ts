@@ -1,6 +1,7 @@
 import {
   invariants,
   PAUSE_CAUSES,
+  readCacheUse,
   readFailureCounts,
   readGauges,
   readLastAudit,
@@ -66,6 +67,16 @@ export function metrics(app: App, context: Context): void {
     'Share of the cost by which estimates were above it, of batches completed in the last 30 days.',
     ['quantile'],
   );
+  const cached = gauge(
+    'prompt_tokens',
+    'Prompt tokens of a sample of recent answers, by model and price: plain, written to the cache, read from it.',
+    ['model', 'price'],
+  );
+  const hitRate = gauge(
+    'cache_hit_rate',
+    'Share of the tokens in the cache that the provider read for a sample of recent answers.',
+    ['model'],
+  );
   const violations = gauge(
     'invariant_violations',
     'Rows that broke an invariant at the last audit, at most 20.',
@@ -74,11 +85,12 @@ export function metrics(app: App, context: Context): void {
   const auditedAt = gauge('last_audit_timestamp_seconds', 'End of the last audit.', []);
 
   app.get('/metrics', { schema: { hide: true } }, async (_request, reply) => {
-    const [gauges, audit, clocks, failures] = await Promise.all([
+    const [gauges, audit, clocks, failures, uses] = await Promise.all([
       readGauges(context.db),
       readLastAudit(context.db),
       readProviderClocks(context.db),
       readFailureCounts(context.db),
+      readCacheUse(context.db),
     ]);
     dropped.reset();
     dropped.inc(context.logStatus().dropped_lines);
@@ -107,6 +119,14 @@ export function metrics(app: App, context: Context): void {
     estimates.set(gauges.estimates);
     errors.reset();
     for (const [quantile, error] of gauges.estimate_errors) errors.set({ quantile: String(quantile) }, error);
+    cached.reset();
+    hitRate.reset();
+    for (const [model, use] of uses) {
+      cached.set({ model, price: 'plain' }, use.plain_tokens);
+      cached.set({ model, price: 'written' }, use.written_tokens);
+      cached.set({ model, price: 'read' }, use.read_tokens);
+      if (use.measured > 0) hitRate.set({ model }, use.hit_rate);
+    }
     violations.reset();
     for (const { id } of invariants()) violations.set({ id }, 0);
     for (const { id } of audit?.violations ?? []) violations.inc({ id });

@@ -8,7 +8,7 @@ import {
   turnaroundWithin,
   type PriceTable,
 } from '@nightshift/agent-core';
-import { readCacheHits, readTurnarounds, type SealedRequest } from '@nightshift/db';
+import { readCacheUse, readTurnarounds, type SealedRequest } from '@nightshift/db';
 import type { FlowDeps } from '../deps.ts';
 import { workStatisticsOf } from '../work-statistics.ts';
 import type { CachedDefinition } from './definition-cache.ts';
@@ -34,11 +34,13 @@ export async function openCacheMarks(
   calibrations: Calibrations,
 ): Promise<CacheMarksOfPage> {
   const { db, settings } = deps;
-  const hits = await readCacheHits(db);
+  const uses = await readCacheUse(db);
   const turnarounds = await readTurnarounds(db, credential);
   const hitRateOf = (model: string): number => {
-    const { share, answers } = hits.get(model) ?? { share: 0, answers: 0 };
-    return (HIT_RATE_PRIOR * HIT_RATE_PRIOR_ANSWERS + share * answers) / (HIT_RATE_PRIOR_ANSWERS + answers);
+    const { hit_rate, measured } = uses.get(model) ?? { hit_rate: 0, measured: 0 };
+    return (
+      (HIT_RATE_PRIOR * HIT_RATE_PRIOR_ANSWERS + hit_rate * measured) / (HIT_RATE_PRIOR_ANSWERS + measured)
+    );
   };
   return async (page) => {
     const sharers = Map.groupBy(page, ({ definition_id }) => definition_id);
