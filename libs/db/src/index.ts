@@ -337,8 +337,10 @@ export {
 export { readStalePrefixes } from './reads/run/stale-prefixes.ts';
 export { readTokenCalibrations } from './reads/provider-batch/token-calibrations.ts';
 export {
+  readBlockSizes,
   readStoredRuns,
   readUnestimatedBatches,
+  type SizedBlock,
   type StoredRun,
   type StoredSample,
 } from './reads/batch/stored-runs.ts';

@@ -8,7 +8,7 @@ import {
 } from '@nightshift/agent-core';
 import {
   commitExpectedCost,
-  readBlocksOfAgents,
+  readBlockSizes,
   readConversationSizes,
   readDefinitions,
   readStoredRuns,
@@ -39,7 +39,7 @@ async function estimateStored(
       sample,
       factor: runs / Math.max(1, sample.length),
       definitions: await readDefinitions(db, unique(sample.map((run) => run.definition_id))),
-      blocks: await readBlocksOfAgents(db, unique(sample.map((run) => run.agent_id))),
+      blocks: await readBlockSizes(db, unique(sample.map((run) => run.agent_id))),
       sizes: await readConversationSizes(db, unique(sample.map((run) => run.conversation_id))),
       calibrations: await readTokenCalibrations(db),
     },
