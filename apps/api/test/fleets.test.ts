@@ -123,6 +123,17 @@ describe('a fleet', () => {
   });
 });
 
+test('a fleet with a cap without room for one request is refused with the smallest sensible one', async () => {
+  const body = { agents: { tags: ['customer'] }, input: 'Hi.' };
+  const refused = await api.call('POST', '/v1/batches', { ...body, max_cost_usd: 0.001 });
+  expect(refused.status).toBe(422);
+  const message = expect.stringMatching(
+    /^the smallest sensible cap for this batch is about \$0\.\d/,
+  ) as string;
+  expect(refused.body.errors).toEqual([{ path: '/max_cost_usd', message }]);
+  expect((await api.call('POST', '/v1/batches', { ...body, max_cost_usd: 5 })).status).toBe(200);
+});
+
 describe('the estimate of a fleet', () => {
   const estimate = (body: object) =>
     api.call('POST', '/v1/batches/estimate', { agents: { tags: ['customer'] }, input: 'Hi.', ...body });

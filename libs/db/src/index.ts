@@ -354,8 +354,10 @@ export { readCacheUse, type CacheUse } from './reads/provider-batch/cache-use.ts
 export { readTokenCalibrations } from './reads/provider-batch/token-calibrations.ts';
 export { readTurnarounds } from './reads/provider-batch/turnarounds.ts';
 export {
+  readBlockSizes,
   readStoredRuns,
   readUnestimatedBatches,
+  type SizedBlock,
   type StoredRun,
   type StoredSample,
 } from './reads/batch/stored-runs.ts';

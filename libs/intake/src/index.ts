@@ -41,5 +41,5 @@ export {
   ticksUntil,
   type ScheduleRule,
 } from './schedule/rule.ts';
-export { expectCosts, refuseLowCap } from './estimate/expect-cost.ts';
+export { expectCosts, isCapped, refuseCannotStart, refuseLowCap } from './estimate/expect-cost.ts';
 export { measureRuns, type Measuring } from './estimate/measure-runs.ts';

@@ -50,7 +50,7 @@ export async function readGauges(db: Database): Promise<Gauges> {
       from (select coalesce(sum(overshoots), 0)::int as overshoots, coalesce(sum(cut_offs), 0)::int as cut_offs
               from batch_budget where overshoots > 0 or cut_offs > 0) c,
            (select count(*)::int as estimates,
-                   percentile_cont(array[0.1, 0.5, 0.9]) within group (order by estimate_error) as errors
+                   to_json(percentile_cont(array[0.1, 0.5, 0.9]) within group (order by estimate_error)) as errors
               from batch where estimate_error is not null and completed_at > app_now() - interval '30 days') e
   `.execute(db);
   const [row] = rows;

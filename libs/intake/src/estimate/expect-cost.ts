@@ -8,7 +8,7 @@ import {
 } from '@nightshift/agent-core';
 import {
   commitExpectedCost,
-  readBlocksOfAgents,
+  readBlockSizes,
   readConversationSizes,
   readDefinitions,
   readStoredRuns,
@@ -39,7 +39,7 @@ async function estimateStored(
       sample,
       factor: runs / Math.max(1, sample.length),
       definitions: await readDefinitions(db, unique(sample.map((run) => run.definition_id))),
-      blocks: await readBlocksOfAgents(db, unique(sample.map((run) => run.agent_id))),
+      blocks: await readBlockSizes(db, unique(sample.map((run) => run.agent_id))),
       sizes: await readConversationSizes(db, unique(sample.map((run) => run.conversation_id))),
       calibrations: await readTokenCalibrations(db),
     },
@@ -54,19 +54,16 @@ async function estimateStored(
  * Never throws: a batch goes on without an expectation.
  */
 export async function expectCosts(db: Database, prices: PriceTable): Promise<void> {
-  try {
-    for (const batchId of await readUnestimatedBatches(db, BATCHES_MAX)) {
-      const { cost_nanousd, requests } = await estimateStored(db, batchId, prices, NO_CAP);
-      await commitExpectedCost(db, batchId, requests.low === 0 ? null : (cost_nanousd?.expected ?? null));
-    }
-  } catch {
-    // An estimate that cannot be made is none.
+  const batchIds = await readUnestimatedBatches(db, BATCHES_MAX).catch(() => []);
+  for (const batchId of batchIds) {
+    const estimate = await estimateStored(db, batchId, prices, NO_CAP).catch(() => null);
+    const expected = estimate === null || estimate.requests.low === 0 ? null : estimate.cost_nanousd;
+    await commitExpectedCost(db, batchId, expected?.expected ?? null).catch(() => undefined);
   }
 }
 
 /**
- * Refuses a cap of a stored batch that leaves no room for a single request. The caller's transaction is rolled back. Own caps of
- * runs are not judged: such a run ends alone.
+ * Refuses a cap of a stored batch that leaves no room for a single request. The caller's transaction is rolled back.
  * Throws: `validation_failed` with the smallest sensible cap.
  */
 export async function refuseLowCap(
@@ -75,8 +72,23 @@ export async function refuseLowCap(
   prices: PriceTable,
   cap: Cap,
 ): Promise<void> {
-  if (cap.cost_nanousd === null && cap.output_tokens === null) return;
-  const { verdict, least_cap } = await estimateStored(db, batchId, prices, cap);
+  if (!isCapped(cap)) return;
+  refuseCannotStart(await estimateStored(db, batchId, prices, cap), cap);
+}
+
+/** Whether a cap limits anything. */
+export function isCapped(cap: Cap): boolean {
+  return cap.cost_nanousd !== null || cap.output_tokens !== null;
+}
+
+/**
+ * Refuses a cap without room for a single request. Own caps of runs are not judged: such a run ends alone.
+ * Throws: `validation_failed` with the smallest sensible cap.
+ */
+export function refuseCannotStart(
+  { verdict, least_cap }: Pick<BatchEstimate, 'verdict' | 'least_cap'>,
+  cap: Cap,
+): void {
   if (verdict !== 'cannot_start') return;
   const fields = [
     ...(cap.cost_nanousd === null

@@ -29,6 +29,7 @@ import {
   windowMax,
   workClassKey,
   workKindOf,
+  type BlockView,
   type ToolPolicy,
   type Definition,
   type EncodedDefinition,
@@ -51,6 +52,7 @@ import {
   type Database,
   type RequestedDefinition,
   type NewRun,
+  type SizedBlock,
   type StoredRun,
 } from '@nightshift/db';
 import { yieldEvery } from '@nightshift/services';
@@ -188,7 +190,11 @@ async function readFrames(
       const { definition } = agent;
       const { toolPolicy, encoded } = prepared.get(definition.id) ?? prepare(definition);
       prepared.set(definition.id, { toolPolicy, encoded });
-      const text = frameText(definition, { toolPolicy, encoded }, blocks.get(agent.agent_id) ?? []);
+      const text = frameText(
+        definition,
+        { toolPolicy, encoded },
+        (blocks.get(agent.agent_id) ?? []).map((block) => ({ ...block, block_id: block.id })),
+      );
       const size = sizes.get(agent.conversation_id);
       const bytes = utf8Length(text);
       frames.set(key, {
@@ -208,15 +214,12 @@ async function readFrames(
 function frameText(
   definition: Definition,
   { toolPolicy, encoded }: Prepared,
-  blocks: Awaited<ReturnType<typeof readBlocksOfAgents>>,
+  blocks: readonly BlockView[],
 ): string {
-  const memory = compileMemory(
-    blocks.map((block) => ({ ...block, block_id: block.id })),
-    {
-      agent_type: definition.agent_type,
-      model_provider: parseModelHandle(definition.model)?.provider ?? '',
-    },
-  );
+  const memory = compileMemory(blocks, {
+    agent_type: definition.agent_type,
+    model_provider: parseModelHandle(definition.model)?.provider ?? '',
+  });
   return encodeRequest(CUSTOM_ID, encoded, {
     memory: showsCounts(definition) ? `${memory}\n\n${COUNTS}` : memory,
     messages_json: '[]',
@@ -359,7 +362,7 @@ export interface StoredFacts {
   /** Runs of the batch for each run of the sample. */
   readonly factor: number;
   readonly definitions: readonly Definition[];
-  readonly blocks: Awaited<ReturnType<typeof readBlocksOfAgents>>;
+  readonly blocks: readonly SizedBlock[];
   readonly sizes: ReadonlyMap<string, ConversationSize>;
   readonly calibrations: ReadonlyMap<string, TokenCalibration>;
 }
@@ -381,9 +384,15 @@ export async function measureStored(
     if (definition === undefined) continue;
     const parts = prepared.get(definition.id) ?? prepare(definition);
     prepared.set(definition.id, parts);
-    const text = frameText(definition, parts, blocksOf.get(run.agent_id) ?? []);
+    const own = blocksOf.get(run.agent_id) ?? [];
+    const text = frameText(
+      definition,
+      parts,
+      own.map((block) => ({ ...block, value: '' })),
+    );
+    const memory = own.reduce((sum, block) => sum + block.bytes, 0);
     const shown = historyOf(sizes.get(run.conversation_id));
-    const bytes = utf8Length(text) + shown.bytes + run.queued_bytes;
+    const bytes = utf8Length(text) + memory + shown.bytes + run.queued_bytes;
     const calibration = calibrations.get(parts.toolPolicy.model_name);
     const agent = { definition };
     const key = JSON.stringify([definition.id, run.max_steps, run.cap]);

@@ -1,4 +1,4 @@
-import { NightshiftError } from '@nightshift/agent-core';
+import { estimateBatch, NightshiftError } from '@nightshift/agent-core';
 import {
   findBatchOfRetry,
   findIdempotentBatch,
@@ -10,7 +10,9 @@ import {
 } from '@nightshift/db';
 import {
   BATCH_BYTES_MAX,
+  isCapped,
   prepareBatch,
+  refuseCannotStart,
   refuseLowCap,
   signalsOfStored,
   storeBatch,
@@ -24,7 +26,11 @@ import { elapsedMs } from '../../large-bodies/handed-over.ts';
 import { problems } from '../../schemas/answers.ts';
 import { batchInput, batchResponse, toBatchRequest } from '../../schemas/batch.ts';
 import { toBatchResponse } from '../../wire/to-batch.ts';
+import { measureFleet } from './measure-fleet.ts';
 import { idempotencyHeaders, idempotencyOf, type Idempotency } from './idempotency.ts';
+
+/** Agents of a fleet with a cap whose requests are measured before it is accepted. */
+const AGENTS_MEASURED = 50;
 
 /** Accepts a batch in one transaction and answers at once. */
 export function createBatch(app: App, context: Context, path: string, hide: boolean): void {
@@ -98,6 +104,11 @@ async function acceptOnce(
     prices,
     idempotency: { key, request_sha256, by_retry },
   });
-  if (!made.is_receiving) await refuseLowCap(trx, made.batch_id, prices, toCap(prepared.options));
+  const cap = toCap(prepared.options);
+  if ('source' in prepared && isCapped(cap)) {
+    const context = { db: trx, projectId, prices };
+    const { groups } = await measureFleet(context, prepared.options, prepared, AGENTS_MEASURED);
+    refuseCannotStart(estimateBatch(prices, groups, cap), cap);
+  } else await refuseLowCap(trx, made.batch_id, prices, cap);
   return { ...made, replayed: false };
 }

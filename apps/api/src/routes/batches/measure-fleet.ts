@@ -6,12 +6,12 @@ import {
   measureRuns,
   readFleetPlans,
   toSelection,
-  type BatchRequest,
+  type PreparedBatch,
   type PreparedFleet,
 } from '@nightshift/intake';
 import type { Context } from '../../context.ts';
 
-/** Largest number of agents whose requests are measured; of a larger fleet these are spread evenly over it. */
+/** Largest number of agents whose requests are measured by default; of a larger fleet these are spread evenly over it. */
 const AGENTS_MEASURED_MAX = 5_000;
 const AGENTS_PER_READ = 500;
 const FIRST_AGENTS = 10;
@@ -35,15 +35,16 @@ export interface MeasuredRuns {
  */
 export async function measureFleet(
   { db, projectId, prices }: Pick<Context, 'db' | 'projectId' | 'prices'>,
-  options: BatchRequest,
+  options: PreparedBatch['options'],
   { source, labels }: PreparedFleet,
+  agentsMax = AGENTS_MEASURED_MAX,
 ): Promise<MeasuredRuns> {
   const now = await readNow(db);
   const deadline = options.deadline ?? null;
   await checkFleet(db, projectId, { source, labels, deadline }, { now, prices });
   const agents = await readSelectedAgents(db, projectId, toSelection(source.agents));
   assertMatch(source, agents.length);
-  const sample = spread(agents, AGENTS_MEASURED_MAX);
+  const sample = spread(agents, agentsMax);
   const scope = {
     project_id: projectId,
     accepted_at: now,

@@ -1,6 +1,7 @@
 import type { Cap } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Database } from '../../connect.ts';
+import { uuidArray } from '../../uuid-array.ts';
 
 /** A stored run of a sample, for an estimate. */
 export interface StoredRun {
@@ -57,4 +58,34 @@ export async function readUnestimatedBatches(db: Database, limit: number): Promi
     .limit(limit)
     .execute();
   return rows.map((row) => row.id);
+}
+
+/** A block of an agent without its text. */
+export interface SizedBlock {
+  readonly agent_id: string;
+  readonly block_id: string;
+  readonly revision: number;
+  readonly label: string;
+  readonly description: string | null;
+  readonly char_limit: number;
+  readonly read_only: boolean;
+  /** Bytes of its text. */
+  readonly bytes: number;
+}
+
+/** Reads the blocks of agents with the sizes of their texts, by their place. Index: primary keys. */
+export async function readBlockSizes(
+  db: Database,
+  agentIds: readonly string[],
+): Promise<readonly SizedBlock[]> {
+  const { rows } = await sql<SizedBlock>`
+    select ab.agent_id, b.id as block_id, r.revision, ab.label, r.description, r.char_limit, r.read_only,
+           octet_length(r.value) as bytes
+      from agent_block ab
+      join block b on b.id = ab.block_id
+      join block_revision r on r.block_id = b.id and r.revision = b.head_revision
+     where ab.agent_id = any(${uuidArray(agentIds)}::uuid[])
+     order by ab.agent_id, ab.position
+  `.execute(db);
+  return rows;
 }
