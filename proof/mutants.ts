@@ -503,7 +503,7 @@ export const MUTANTS: readonly Mutant[] = [
     name: 'counting again',
     without: "the prompt's numbers that are fixed with its step",
     make: rewriting(
-      /'passages', s\.passages/,
+      /'passages', p\.passages/,
       `'passages', (select count(*) from passage p where p.project_id = r.project_id)`,
     ),
     caughtBy: ['request_changed'],

@@ -304,6 +304,7 @@ const REFUSED: Readonly<Record<string, readonly Row[]>> = {
   'conversation_summary.conversation_summary_hidden_check': [{ hidden: 0 }],
   'conversation_summary.conversation_summary_summary_check': [{ summary: '' }],
   'conversation_summary.conversation_summary_to_seq_check': [{ to_seq: 0 }],
+  'definition.definition_strict_check': [{ strict: '[]' }],
   'definition.definition_context_window_limit_check': [{ context_window_limit: 0 }],
   'deleted_item.deleted_item_kind_check': [{ kind: 'agent' }],
   'doubted_submission.doubted_submission_outcome_check': [{ outcome: 'lost' }],
