@@ -348,7 +348,11 @@ export {
   type SealedRequest,
 } from './reads/run/sealed-requests.ts';
 export { readStalePrefixes } from './reads/run/stale-prefixes.ts';
-export { readUntoldChanges, type UntoldChangeOfRun } from './reads/memory/untold-changes.ts';
+export {
+  readRunsWithChanges,
+  readUntoldChanges,
+  type UntoldChangeOfRun,
+} from './reads/memory/untold-changes.ts';
 export { commitNotices, commitUntold, type Notice } from './commits/memory/notices.ts';
 export { readCacheUse, type CacheUse } from './reads/provider-batch/cache-use.ts';
 export { readTokenCalibrations } from './reads/provider-batch/token-calibrations.ts';

@@ -61,7 +61,7 @@ function conflict({ current, changed_by }: WriteFacts, detail: string): Refusal 
   const writer = changed_by === 'person' ? 'a person' : 'another run';
   return refuse(
     `Memory block '${current.label}' was changed by ${writer} after you last saw it${detail}. Nothing was written. ` +
-      `The next message shows the change; call again for the text as it is now:\n${current.value}`,
+      `The next message shows the change. Call again, based on the present text:\n${current.value}`,
   );
 }
 

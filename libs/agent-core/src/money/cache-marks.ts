@@ -18,7 +18,7 @@ export interface CacheFacts {
   readonly read_factor: number;
   /** Expected number of further requests of the run. */
   readonly next_requests: number;
-  /** Requests of the definition in the same provider batch, this one included. */
+  /** Requests of the definition in the same provider batch so far, this one included. */
   readonly sharers: number;
   /** Share of readable prefixes that the provider reads. */
   readonly hit_rate: number;

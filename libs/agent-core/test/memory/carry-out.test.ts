@@ -105,8 +105,8 @@ describe('a write of a block that another writer has changed since', () => {
       ok: false,
       result:
         "Error executing function core_memory_append: ValueError: Memory block 'human' was changed by another run " +
-        'after you last saw it. Nothing was written. The next message shows the change; call again for the text as it is ' +
-        `now:\n${theirs}`,
+        'after you last saw it. Nothing was written. The next message shows the change. Call again, based on the present ' +
+        `text:\n${theirs}`,
     });
     const byPerson = held('reject', theirs, 'human', 'person');
     expect(call(...append('human', 'Age: 5'), [byPerson]).outcome.result).toContain('changed by a person');

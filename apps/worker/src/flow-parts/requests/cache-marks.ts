@@ -42,9 +42,12 @@ export async function openCacheMarks(
       (HIT_RATE_PRIOR * HIT_RATE_PRIOR_ANSWERS + hit_rate * measured) / (HIT_RATE_PRIOR_ANSWERS + measured)
     );
   };
+  /** Requests of each definition in this page and earlier ones of the provider batch. */
+  const sharers = new Map<string, number>();
   return async (page) => {
-    const sharers = Map.groupBy(page, ({ definition_id }) => definition_id);
-    const definitions = await deps.definitions.get(db, [...sharers.keys()]);
+    for (const { definition_id: id } of page) sharers.set(id, (sharers.get(id) ?? 0) + 1);
+    const ids = page.map(({ definition_id }) => definition_id);
+    const definitions = await deps.definitions.get(db, ids);
     const work = await workStatisticsOf(deps, db, definitions.values());
     return (request, made_by, lengths) => {
       const { model_name } = made_by.toolPolicy;
@@ -63,7 +66,7 @@ export async function openCacheMarks(
             has_tools: made_by.toolPolicy.tools.length > 0,
           }),
         ),
-        sharers: sharers.get(request.definition_id)?.length ?? 1,
+        sharers: sharers.get(request.definition_id) ?? 1,
         hit_rate: hitRateOf(model_name),
         in_time: turnaroundWithin(turnarounds.get(model_name) ?? [], CACHED_FOR_MS),
       });

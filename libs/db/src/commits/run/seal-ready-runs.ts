@@ -35,7 +35,7 @@ export interface Sealed {
  * Seals up to about `limit` ready runs into a new provider batch in `building`.
  * A sealed run is in exactly one provider batch. Its requests show the memory of one step, the first since its begin or its
  * last summary. Its step row fixes everything its request shows (range of the
- * conversation, summary, block revisions and labels, counts, max_tokens), so that the request can be rebuilt byte by byte.
+ * conversation, summary, block revisions and labels, counts, max_tokens), so that the prompt can be rebuilt byte by byte.
  * Whole chunks are claimed, longest due first, so the count may exceed `limit` by less than a chunk. `max_tokens` never
  * exceeds the model's limit in `maxima`.
  * Runs whose batch does not run, has no room, or has a pilot without them that runs, are left out of all chunks: a resume,

@@ -2,6 +2,7 @@ import type { UntoldChange } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
 import { AS_FIRST, UNMERGED } from '../../fragments.ts';
+import { uuidArray } from '../../uuid-array.ts';
 
 /** A change of a block that a run has not been told about. */
 export interface UntoldChangeOfRun extends UntoldChange {
@@ -11,26 +12,45 @@ export interface UntoldChangeOfRun extends UntoldChange {
 }
 
 /**
- * Reads the changes by others to the memory of runs whose newly sealed requests show the memory of an earlier request.
+ * Reads the runs of newly sealed requests whose blocks have changed since their latest step, by their own writes or others.
+ * Only requests that show the memory of an earlier request count.
+ * Index: `step_by_provider_batch`, primary key of `step`.
+ */
+export async function readRunsWithChanges(trx: Tx, providerBatchId: string): Promise<readonly string[]> {
+  const { rows } = await sql<{ run_id: string }>`
+    select s.run_id
+      from step s
+     cross join lateral (
+       select block_ids, block_revisions, block_labels from step
+        where run_id = s.run_id and (number, attempt) < (s.number, s.attempt)
+        order by number desc, attempt desc limit 1) l
+     where s.provider_batch_id = ${providerBatchId}::uuid and (s.prompt_number, s.prompt_attempt) <> (s.number, s.attempt)
+       and (s.block_ids, s.block_revisions, s.block_labels) is distinct from (l.block_ids, l.block_revisions, l.block_labels)
+     order by s.ordinal
+  `.execute(trx);
+  return rows.map(({ run_id }) => run_id);
+}
+
+/**
+ * Reads the changes by others to the memory of runs with newly sealed requests; texts included, so the caller bounds the
+ * number of runs.
  * A run knows the blocks of its prompt, or of its last notice, and its own writes as far as they met no other write. Own
- * creations, renames and detachments are known too. Runs without a change since their latest step cost one look-up.
+ * creations, renames and detachments are known too.
  * Index: primary keys; `held_change_draft_id_key`.
  */
 export async function readUntoldChanges(
   trx: Tx,
   providerBatchId: string,
+  runIds: readonly string[],
 ): Promise<readonly UntoldChangeOfRun[]> {
   const { rows } = await sql<UntoldChangeOfRun>`
     with carrying ${AS_FIRST} (
       select s.run_id, s.block_ids, s.block_revisions, s.block_labels, s.prompt_number, s.prompt_attempt, s.context_from_seq,
              s.context_to_seq
-        from step s
+        from unnest((select ${uuidArray(runIds)}::uuid[])) as u(run_id)
        cross join lateral (
-         select block_ids, block_revisions, block_labels from step
-          where run_id = s.run_id and (number, attempt) < (s.number, s.attempt)
-          order by number desc, attempt desc limit 1) l
-       where s.provider_batch_id = ${providerBatchId}::uuid and (s.prompt_number, s.prompt_attempt) <> (s.number, s.attempt)
-         and (s.block_ids, s.block_revisions, s.block_labels) is distinct from (l.block_ids, l.block_revisions, l.block_labels)),
+         select * from step
+          where run_id = u.run_id and provider_batch_id = ${providerBatchId}::uuid and state = 'sealed' ${UNMERGED}) s),
     known ${AS_FIRST} (
       select c.*, r.batch_id, r.agent_id, r.conversation_id, coalesce(n.block_ids, p.block_ids) as known_ids,
              coalesce(n.block_revisions, p.block_revisions) as known_revisions,

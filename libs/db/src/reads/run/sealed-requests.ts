@@ -44,8 +44,8 @@ export interface SealedRequest {
 }
 
 /**
- * Reads the requests of a provider batch with ordinals in [from, to), in order. All their sources were fixed at the
- * sealing, so equal rows always give equal bytes.
+ * Reads the requests of a provider batch with ordinals in [from, to), in order. The sources of their prompts were fixed at
+ * the sealing, so a prompt always has the same bytes; `cached_tokens` decides about cache marks only.
  * Index: `step_by_provider_batch`, primary keys of message and conversation.
  */
 export async function readSealedRequests(
