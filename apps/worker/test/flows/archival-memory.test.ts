@@ -345,18 +345,17 @@ describe('the counts in a prompt', () => {
   const metadataOf = ({ system }: SentParams): string => system?.at(-1)?.text.split('\n\n').at(-1) ?? '';
   const recall = (count: number) => `- ${count} previous messages between you and the user`;
 
-  test('cover only messages the prompt does not show, as of the sealing of the step', async () => {
+  test('cover only messages the prompt does not show, as of the begin of the run', async () => {
     const { provider, sent } = recording(house);
     worker = house.worker({ provider });
     const batch = await run([
       { input: [keep('tea', ['drink', 'taste']), keep('rice', ['taste'])].join('\n'), tools: TOOLS },
     ]);
-    expect(sent.map(metadataOf).map((text) => text.includes('archival'))).toEqual([false, true, true]);
+    expect(sent.map(metadataOf).map((text) => text.includes('archival'))).toEqual([false, false, false]);
     expect(metadataOf(sent[0]!)).toContain(`- AGENT_ID: agent-${batch.agent_ids[0]}\n`);
     expect(metadataOf(sent[0]!)).toContain('- CONVERSATION_ID: default\n');
-    expect(metadataOf(sent[2]!)).toContain('- 2 total memories you created');
-    expect(metadataOf(sent[2]!)).toContain('- Available archival memory tags: drink, taste\n');
-    expect(metadataOf(sent[2]!)).toContain(recall(0));
+    expect(metadataOf(sent[0]!)).toContain(recall(0));
+    expect(metadataOf(sent[2]!)).toBe(metadataOf(sent[0]!));
 
     const [agent_id] = batch.agent_ids;
     const hide = () =>
@@ -364,6 +363,8 @@ describe('the counts in a prompt', () => {
     await hide();
     await run([{ input: 'And now?', agent_id: agent_id! }]);
     expect(metadataOf(sent.at(-1)!)).toContain(recall(6));
+    expect(metadataOf(sent.at(-1)!)).toContain('- 2 total memories you created');
+    expect(metadataOf(sent.at(-1)!)).toContain('- Available archival memory tags: drink, taste\n');
     await inTransaction(house.database.db, (trx) => resetMessages(trx, DEFAULT_PROJECT_ID, agent_id!));
     await run([{ input: 'And since then?', agent_id: agent_id! }]);
     expect(metadataOf(sent.at(-1)!)).toContain(recall(0));
@@ -387,10 +388,6 @@ describe('the counts in a prompt', () => {
     );
     expect(reaching).toHaveLength(2);
     expect(new Set(reaching?.map(({ system }) => system?.[0]?.text)).size).toBe(1);
-    expect(reaching?.[0]?.system?.map(({ cache_control }) => cache_control !== undefined)).toEqual([
-      true,
-      false,
-    ]);
     expect(reaching?.[0]?.system?.[1]?.text).toMatch(/^<memory_blocks>[^]*<\/memory_blocks>\n\n<memory_met/);
     expect(JSON.stringify(other)).not.toContain('memory_metadata');
   });
@@ -398,10 +395,16 @@ describe('the counts in a prompt', () => {
   test('under review cover only items the run itself would find', async () => {
     const { provider, sent } = recording(house);
     worker = house.worker({ provider });
-    const batch = await run([{ input: keep('held'), tools: TOOLS }], { apply: 'review' });
-    expect(metadataOf(sent[1]!)).toContain('- 1 total memories');
+    const batch = await run(
+      [
+        { input: keep('held'), tools: TOOLS },
+        { input: 'And now?', same_agent_as: 0 },
+      ],
+      { apply: 'review' },
+    );
+    expect(metadataOf(sent[2]!)).toContain('- 1 total memories');
     await run([{ input: 'Anything?', agent_id: batch.agent_ids[0]! }]);
-    expect(metadataOf(sent[2]!)).not.toContain('archival');
+    expect(metadataOf(sent[3]!)).not.toContain('archival');
   });
 
   test('are the same to the byte if the request is built again after the archive has changed', async () => {

@@ -69,7 +69,8 @@ const withoutThoughts = (messages: readonly object[]): string =>
     })),
   );
 const linesOf = (messages: readonly object[]): string =>
-  messages.map((message) => `${JSON.stringify(message)}\n`).join('');
+  messages.map((message) => `${JSON.stringify(message, withoutMarks)}\n`).join('');
+const withoutMarks = (key: string, value: unknown): unknown => (key === 'cache_control' ? undefined : value);
 const asksForSummary = ({ messages }: SentParams): boolean =>
   JSON.stringify(messages).includes('<transcript>');
 const startsWithSummary = ({ messages }: SentParams): boolean =>
