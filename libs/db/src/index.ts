@@ -310,6 +310,7 @@ export {
   commitStreamAgain,
   type PolledBatch,
 } from './commits/provider-batch/progress.ts';
+export { markGathered } from './commits/run/mark-gathered.ts';
 export {
   commitCallsBegun,
   commitDecisions,

@@ -3,6 +3,7 @@ import { LOOK_POLICY_DEFAULT } from '@nightshift/agent-core';
 import { readTurnarounds } from '@nightshift/db';
 import { afterEach, beforeEach, expect, inject, test } from 'vitest';
 import type { FlowDeps } from '../../src/flow-parts/deps.ts';
+import type { RemoteBatch } from '../../src/provider/port.ts';
 import { composeProviderBatch } from '../../src/flows/compose-provider-batch/compose-provider-batch.ts';
 import { pollProviderBatches } from '../../src/flows/poll-provider-batches/poll-provider-batches.ts';
 import { submitProviderBatch } from '../../src/flows/submit-provider-batch/submit-provider-batch.ts';
@@ -42,6 +43,38 @@ const withoutList = (worker: FlowDeps): FlowDeps => ({
     listBatches: () => Promise.resolve({ batches: [], complete: true, unavailable: null, now: null }),
   },
 });
+
+/** A worker whose workspace holds more batches of other programs than any number of pages shows. */
+function amongStrangers(worker: FlowDeps, retrieved: string[]): FlowDeps {
+  const stranger = (index: number): RemoteBatch => ({
+    provider_id: `msgbatch_stranger_${index}`,
+    processing_status: 'ended',
+    counts: { processing: 0, succeeded: 1, errored: 0, canceled: 0, expired: 0 },
+    request_count: 1,
+    created_at: new Date(),
+    expires_at: null,
+    ended_at: null,
+    archived_at: null,
+    has_results: true,
+  });
+  return {
+    ...worker,
+    provider: {
+      ...worker.provider,
+      listBatches: ({ limitPages = 20 }) =>
+        Promise.resolve({
+          batches: Array.from({ length: limitPages * 1_000 }, (_, index) => stranger(index)),
+          complete: false,
+          unavailable: null,
+          now: null,
+        }),
+      retrieveBatch(id, options) {
+        retrieved.push(id);
+        return worker.provider.retrieveBatch(id, options);
+      },
+    },
+  };
+}
 
 const allDue = () => house.rows('update provider_batch set next_due_at = app_now()');
 const gateOpens = () => house.rows('update credential set look_from = null');
@@ -91,6 +124,23 @@ test('batches that the list leaves out are retrieved within the calls of a minut
   );
   expect(credential?.ms).toBeGreaterThan(50_000);
   expect((await delays()).filter(({ ms }) => ms <= 0)).toHaveLength(3);
+});
+
+test('batches beyond the pages of a look are retrieved in turn, the longest due first', async () => {
+  const retrieved: string[] = [];
+  const worker = amongStrangers(looking(), retrieved);
+  await send(worker, 3);
+  const ids = await house.rows<{ provider_id: string }>(
+    'select provider_id from provider_batch order by id desc',
+  );
+  await house.rows(`update provider_batch p set next_due_at = app_now() - place * interval '1 second'
+                      from (select id, row_number() over (order by id) as place from provider_batch) as o where o.id = p.id`);
+  for (const _ of ids) {
+    expect(await pollProviderBatches(worker)).toMatchObject({ looked_at: 3, calls: 6, lost: 0 });
+    await house.rows('update provider_batch set next_due_at = least(next_due_at, app_now())');
+    await gateOpens();
+  }
+  expect(retrieved).toEqual(ids.map(({ provider_id }) => provider_id));
 });
 
 test('a batch that is not due yet and not in the list is left as it is', async () => {

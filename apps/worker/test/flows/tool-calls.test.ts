@@ -121,6 +121,19 @@ async function resultsOf(
   return row?.content ?? [];
 }
 
+test('runs leave at once when the last chunk of calls has ended', async () => {
+  await submitCalls([[['act_none', 'one']], [['act_none', 'two']]]);
+  await untilActing();
+  await house.rows(`insert into run_chunk (id, project_id, kind, run_ids, next_due_at)
+                    select gen_random_uuid(), project_id, kind, run_ids[2:2], next_due_at from run_chunk`);
+  await house.rows('update run_chunk set run_ids = run_ids[1:1] where cardinality(run_ids) = 2');
+  const worker = house.worker({ tools: world().tools, settings: { gather_window_ms: 3_600_000 } });
+  expect(await runToolCalls(worker)).toMatchObject({ runs: 1, calls: 1 });
+  expect(await composeProviderBatch(worker)).toMatchObject({ worked: false });
+  expect(await runToolCalls(worker)).toMatchObject({ runs: 1, calls: 1 });
+  expect(await composeProviderBatch(worker)).toMatchObject({ worked: true, requests: 2 });
+});
+
 test('a tool receives the API ids of its run and agent, and a stable key', async () => {
   const batch = await submitCalls([[['act_once', 'charge']]]);
   await untilActing();

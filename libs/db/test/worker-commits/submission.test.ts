@@ -19,6 +19,7 @@ import {
   DEFAULT_PROJECT_ID,
   inTransaction,
   lockSendable,
+  markGathered,
   newId,
   pauseBatch,
   readKnownProviderIds,
@@ -490,12 +491,30 @@ describe('a submitted batch', () => {
     await ingest(db, first, DONE);
     expect(await isGathered()).toBe(false);
     expect(await inTransaction(db, (trx) => commitIngested(trx, first, 0))).toBe(true);
+    await markGathered(db, 'ingest');
     expect(await isGathered()).toBe(false);
     await ingest(db, second, DONE);
     expect(await inTransaction(db, (trx) => commitIngested(trx, second, 0))).toBe(true);
+    await markGathered(db, 'ingest');
     expect(await isGathered()).toBe(true);
     const { rows } = await sql`select gathered from run_chunk order by next_due_at`.execute(db);
     expect(rows).toEqual([{ gathered: true }, { gathered: false }]);
+  });
+
+  test('lets ready runs leave at once when two ingests end together', async () => {
+    await acceptFleet(db, 1);
+    const first = await sealAndEnd(db);
+    await acceptFleet(db, 1);
+    const second = await sealAndEnd(db);
+    await acceptFleet(db, 2);
+    for (const lease of [first, second]) await ingest(db, lease, DONE);
+    await inTransaction(db, async (trx) => {
+      await commitIngested(trx, first, 0);
+      await inTransaction(db, (other) => commitIngested(other, second, 0));
+      await markGathered(db, 'ingest');
+    });
+    await markGathered(db, 'ingest');
+    expect((await readReadyBacklog(db)).gathered).toBe(true);
   });
 
   test('with a cancel request is polled again and ends like any other', async () => {

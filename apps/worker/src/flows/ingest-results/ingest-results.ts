@@ -5,6 +5,7 @@ import {
   commitIngested,
   commitStreamAgain,
   inTransaction,
+  markGathered,
   readNow,
   readOpenDoubts,
   type ClaimedProviderBatch,
@@ -71,6 +72,7 @@ export async function ingestResults(deps: FlowDeps): Promise<FlowReport> {
     }
     await hooks?.('ingest.before_end');
     if (end === 'complete' && (await inTransaction(db, (trx) => commitIngested(trx, lease, pass.refused)))) {
+      await markGathered(db, 'ingest');
       await bell.ring(GATHERED);
       return {
         ...report,
@@ -84,6 +86,7 @@ export async function ingestResults(deps: FlowDeps): Promise<FlowReport> {
     if (gone) {
       const missing = await settleOpenSteps(deps, batch, lease);
       await inTransaction(db, (trx) => commitIngested(trx, lease, pass.refused));
+      await markGathered(db, 'ingest');
       await bell.ring(GATHERED);
       return {
         ...report,

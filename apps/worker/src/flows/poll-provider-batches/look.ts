@@ -37,19 +37,22 @@ export function claimForLook({ db, claimant, settings }: FlowDeps): Promise<Clai
 
 /**
  * Asks the provider for the claimed batches, by one list or a few retrieves.
- * Under a policy of looks it makes at most the calls of a minute, and each call puts off the next look. Batches are then
- * unasked if the list does not show them, and they are not due yet or no call is left.
+ * Under a policy of looks it makes at most the calls of a minute, and each call puts off the next look. The list leaves
+ * one call for the longest due batch, which may be older than its pages. Batches are unasked if the list does not show
+ * them, and they are not due yet or no call is left.
  */
 export async function look(deps: FlowDeps, { batches: claimed, now }: ClaimedPolls): Promise<Looked> {
   const { poll, credential } = deps.settings;
   const { looks } = poll;
   const isListed = claimed.length > (looks === undefined ? RETRIEVE_MAX : 1);
-  const listed = isListed ? await list(deps, claimed, looks?.calls_per_minute) : NOTHING_LISTED;
+  const listed = isListed ? await list(deps, claimed, looks && looks.calls_per_minute - 1) : NOTHING_LISTED;
   const silence = listed.unavailable;
   const left = claimed.filter(({ id }) => !listed.seen.has(id));
-  const due = left.filter(
-    ({ next_due_at }) => looks === undefined || (next_due_at !== null && next_due_at <= now),
-  );
+  const dueMs = ({ next_due_at }: ClaimedProviderBatch): number => next_due_at?.getTime() ?? Infinity;
+  const due =
+    looks === undefined
+      ? left
+      : left.filter((batch) => dueMs(batch) <= now.getTime()).sort((a, b) => dueMs(a) - dueMs(b));
   const asked =
     looks === undefined || silence !== null ? due : due.slice(0, looks.calls_per_minute - listed.calls);
   const retrieved =

@@ -142,7 +142,8 @@ function judgeEach(
   for (const batch of claimed) {
     const lease = { table: 'provider_batch', id: batch.id, epoch: batch.lease_epoch } as const;
     if (unasked.has(batch.id)) {
-      const delay_ms = Math.max(0, (batch.next_due_at ?? now).getTime() - now.getTime());
+      // Negative for a due batch: it keeps its place among the due ones.
+      const delay_ms = (batch.next_due_at ?? now).getTime() - now.getTime();
       polled.push({ lease, move: 'wait', delay_ms, missing: batch.missing_since !== null });
       continue;
     }

@@ -6,6 +6,7 @@ import {
   inTransaction,
   judgeError,
   markFinishedBatches,
+  markGathered,
   NOTHING_COMMITTED,
   readActingRuns,
   releaseLease,
@@ -123,6 +124,7 @@ async function carryOutPortions(
     left = [...left, ...committed.left];
     reason ??= committed.reason;
     await hooks?.('tools.after_commit');
+    await markGathered(db, 'tool calls');
     await ringAfterCommit(
       deps,
       committed.report,

@@ -75,8 +75,7 @@ export async function commitCancelRequested(trx: Tx, lease: Lease): Promise<void
 }
 
 /**
- * Ends a provider batch as ingested once every step has left `sealed`, and calibrates tokens from its samples. Ready runs
- * may be sealed at once then, unless another provider batch is being ingested.
+ * Ends a provider batch as ingested once every step has left `sealed`, and calibrates tokens from its samples.
  * Returns false, and changes nothing, while a step is open.
  */
 export async function commitIngested(trx: Tx, lease: Lease, linesRefused: number): Promise<boolean> {
@@ -96,25 +95,7 @@ export async function commitIngested(trx: Tx, lease: Lease, linesRefused: number
     returning token_samples
   `.execute(trx);
   await learnTokens(trx, ingested[0]?.token_samples ?? []);
-  await markGathered(trx);
   return true;
-}
-
-/**
- * Marks due ready runs as gathered, unless a provider batch is being ingested or about to be: its end marks them.
- * Locks: the chunks, with skip locked. Index: `run_chunk_due`, `provider_batch_due`.
- */
-async function markGathered(trx: Tx): Promise<void> {
-  await sql`
-    with waiting ${AS_FIRST} (
-      select id from run_chunk
-       where kind = 'ready' and next_due_at <= app_now() and not gathered
-         and not exists (select from provider_batch
-                          where state = 'ended' and (next_due_at <= app_now() or lease_until > app_now()))
-       order by next_due_at, id
-         for update skip locked)
-    update run_chunk c set gathered = true from waiting where c.id = waiting.id
-  `.execute(trx);
 }
 
 /** Schedules another pass after a pass over the results that left steps open, or could not begin. */
