@@ -143,8 +143,8 @@ interface ExpectedStep {
 /** Returns the expected steps of a run of the group, by its statistics or by a prior. */
 function expectedSteps(group: RunGroup): readonly ExpectedStep[] {
   const { max_tokens, window_tokens } = group;
-  // Without an end the number of steps is unknown.
-  const work = group.work === null || group.work.runs === 0 ? null : group.work;
+  // Without an end the number of steps is unknown; without an answer all means are.
+  const work = group.work === null || group.work.runs === 0 || group.work.answers === 0 ? null : group.work;
   const first = group.input_tokens / group.runs;
   const guessed = Math.min(OUTPUT_MAX, Math.max(OUTPUT_MIN, first * OUTPUT_SHARE));
   const output = Math.min(max_tokens, work === null ? guessed : work.output_tokens / work.answers);

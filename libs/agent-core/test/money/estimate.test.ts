@@ -146,6 +146,15 @@ describe('the estimate of a batch', () => {
       expect(estimateBatch([group({ work: open })], null).requests.expected).toBe(300);
     });
 
+    test('ended runs without counted answers are no statistics', () => {
+      const uncounted = toWorkStatistics(
+        sumWorkSamples([
+          { keys: ['k'], step_number: 1, usage: null, ended: true, cut_off: false, readable_tokens: 0 },
+        ]),
+      );
+      expect(estimateBatch([group({ work: uncounted })], 1e15)).toEqual(estimateBatch([group()], 1e15));
+    });
+
     test('more steps than the limit are not expected', () => {
       const long = work(
         20,
