@@ -248,14 +248,15 @@ function addExpected(
   const steps = expectedSteps(group);
   const unseen = (group.worst_input_tokens - group.input_tokens) / runs;
   let before = 0;
-  const waves = steps.map(({ share, usage, prompt }): Wave | null => {
+  const waves = steps.map(({ share, usage, prompt }, index): Wave | null => {
     const requests = runs * share;
     const { output_tokens } = usage;
     const cost = costOf(usage);
     // Only a step with another behind it writes its new part to the cache.
-    const fresh = steps.length === 1 ? 'input_tokens' : 'cache_write_5m_tokens';
     const kept = Math.min(before, prompt);
-    const cached = costOf({ cache_read_tokens: kept, [fresh]: prompt - kept, output_tokens });
+    const cache_write_5m_tokens = ((prompt - kept) * (steps[index + 1]?.share ?? 0)) / share;
+    const input_tokens = prompt - kept - cache_write_5m_tokens;
+    const cached = costOf({ cache_read_tokens: kept, cache_write_5m_tokens, input_tokens, output_tokens });
     const uncached = costOf({ input_tokens: prompt, output_tokens });
     sums.requests += requests;
     sums.input += requests * prompt;
