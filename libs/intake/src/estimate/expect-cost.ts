@@ -49,17 +49,33 @@ async function estimateStored(
   return { ...estimateBatch(prices, groups, cap), verdict };
 }
 
+/** Batches that could not be estimated, and the first error; empty without any. */
+export interface Unestimated {
+  readonly unestimated?: number;
+  readonly estimate_error?: string;
+}
+
 /**
  * Estimates running batches that are not estimated yet, before their first requests, and stores their expected costs.
- * Never throws: a batch goes on without an expectation.
+ * Never throws: a batch that cannot be estimated goes on without an expectation, and is not tried again.
  */
-export async function expectCosts(db: Database, prices: PriceTable): Promise<void> {
+export async function expectCosts(db: Database, prices: PriceTable): Promise<Unestimated> {
+  const errors: unknown[] = [];
   const batchIds = await readUnestimatedBatches(db, BATCHES_MAX).catch(() => []);
   for (const batchId of batchIds) {
-    const estimate = await estimateStored(db, batchId, prices, NO_CAP).catch(() => null);
-    const expected = estimate === null || estimate.requests.low === 0 ? null : estimate.cost_nanousd;
-    await commitExpectedCost(db, batchId, expected?.expected ?? null).catch(() => undefined);
+    try {
+      const estimate = await estimateStored(db, batchId, prices, NO_CAP);
+      const expected = estimate.requests.low === 0 ? null : estimate.cost_nanousd;
+      await commitExpectedCost(db, batchId, expected?.expected ?? null);
+    } catch (error) {
+      errors.push(error);
+      await commitExpectedCost(db, batchId, null).catch(() => undefined);
+    }
   }
+  if (errors.length === 0) return {};
+  const [first] = errors;
+  const estimate_error = first instanceof Error ? first.message : String(first);
+  return { unestimated: errors.length, estimate_error };
 }
 
 /**
