@@ -34,3 +34,21 @@ test('a batch that cannot be estimated is tried once, is on the report, and leav
     estimate_error: expect.stringContaining('NaN') as string,
   });
 });
+
+test('each batch of a large backlog is estimated before its first request', async () => {
+  const count = 60;
+  for (let index = 0; index < count; index++) await house.submit([{ input: `Number ${index}.` }]);
+  const report = await composeProviderBatch(house.worker());
+  expect(report).toMatchObject({ worked: true, requests: count });
+  expect(report).not.toHaveProperty('unestimated');
+  expect(await expectations()).toEqual(Array.from({ length: count }, () => ESTIMATED));
+});
+
+test('a batch with a sent request is not estimated afterwards', async () => {
+  await house.submit([{ input: 'first' }]);
+  await composeProviderBatch(house.worker());
+  await house.rows('update batch set is_estimated = false, expected_nanousd = null');
+  await house.submit([{ input: 'second' }]);
+  await composeProviderBatch(house.worker());
+  expect(await expectations()).toEqual([GIVEN_UP, ESTIMATED]);
+});

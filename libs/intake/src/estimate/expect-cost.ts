@@ -15,23 +15,23 @@ import {
   readTokenCalibrations,
   readUnestimatedBatches,
   type Database,
+  type StoredSample,
 } from '@nightshift/db';
 import { measureStored } from './measure-runs.ts';
 
 /** Runs of a batch that are measured; of a larger batch they are spread evenly over it. */
 const RUNS_MEASURED = 200;
-/** Batches that are estimated by one call. */
-const BATCHES_MAX = 20;
+/** Batches that are estimated by one call, since runs wait for it. Those left are not estimated once a request is sent. */
+const BATCHES_MAX = 200;
 const NO_CAP: Cap = { cost_nanousd: null, output_tokens: null };
 
 /** Estimates a stored batch by a sample of its runs, with a handful of statements, however large it is. */
 async function estimateStored(
   db: Database,
-  batchId: string,
+  { runs, sample }: StoredSample,
   prices: PriceTable,
   cap: Cap,
 ): Promise<BatchEstimate> {
-  const { runs, sample } = await readStoredRuns(db, batchId, RUNS_MEASURED);
   const unique = (ids: readonly string[]): readonly string[] => [...new Set(ids)];
   const groups = await measureStored(
     { db, prices },
@@ -57,6 +57,7 @@ export interface Unestimated {
 
 /**
  * Estimates running batches that are not estimated yet, before their first requests, and stores their expected costs.
+ * A batch with a sent request gets none, since its own answers would enter the estimate.
  * Never throws: a batch that cannot be estimated goes on without an expectation, and is not tried again.
  */
 export async function expectCosts(db: Database, prices: PriceTable): Promise<Unestimated> {
@@ -64,8 +65,9 @@ export async function expectCosts(db: Database, prices: PriceTable): Promise<Une
   const batchIds = await readUnestimatedBatches(db, BATCHES_MAX).catch(() => []);
   for (const batchId of batchIds) {
     try {
-      const estimate = await estimateStored(db, batchId, prices, NO_CAP);
-      const expected = estimate.requests.low === 0 ? null : estimate.cost_nanousd;
+      const stored = await readStoredRuns(db, batchId, RUNS_MEASURED);
+      const isKnown = stored.runs > 0 && !stored.has_started;
+      const expected = isKnown ? (await estimateStored(db, stored, prices, NO_CAP)).cost_nanousd : null;
       await commitExpectedCost(db, batchId, expected?.expected ?? null);
     } catch (error) {
       errors.push(error);
@@ -89,7 +91,8 @@ export async function refuseLowCap(
   cap: Cap,
 ): Promise<void> {
   if (!isCapped(cap)) return;
-  refuseCannotStart(await estimateStored(db, batchId, prices, cap), cap);
+  const stored = await readStoredRuns(db, batchId, RUNS_MEASURED);
+  refuseCannotStart(await estimateStored(db, stored, prices, cap), cap);
 }
 
 /** Whether a cap limits anything. */

@@ -18,6 +18,8 @@ export interface StoredRun {
 export interface StoredSample {
   /** Stored runs of the batch. */
   readonly runs: number;
+  /** Whether a run of the sample has a step. */
+  readonly has_started: boolean;
   readonly sample: readonly StoredRun[];
 }
 
@@ -26,11 +28,13 @@ export async function readStoredRuns(db: Database, batchId: string, count: numbe
   const { rows } = await sql<
     Omit<StoredRun, 'cap'> & {
       readonly runs: number;
+      readonly has_step: boolean;
       readonly cap_nanousd: number | null;
       readonly cap_tokens: number | null;
     }
   >`
     select b.accepted as runs, r.agent_id, r.definition_id, r.conversation_id, r.max_steps,
+           exists (select 1 from step s where s.run_id = r.id) as has_step,
            r.max_cost_nanousd as cap_nanousd, r.max_output_tokens as cap_tokens,
            coalesce((select octet_length(q.messages::text) from queued_input q where q.run_id = r.id), 0) as queued_bytes
       from batch b
@@ -40,7 +44,8 @@ export async function readStoredRuns(db: Database, batchId: string, count: numbe
   `.execute(db);
   return {
     runs: rows[0]?.runs ?? 0,
-    sample: rows.map(({ runs: _runs, cap_nanousd, cap_tokens, ...run }) => ({
+    has_started: rows.some(({ has_step }) => has_step),
+    sample: rows.map(({ runs: _runs, has_step: _hasStep, cap_nanousd, cap_tokens, ...run }) => ({
       ...run,
       cap: { cost_nanousd: cap_nanousd, output_tokens: cap_tokens },
     })),
