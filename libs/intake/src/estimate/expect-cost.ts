@@ -21,6 +21,8 @@ import { measureStored } from './measure-runs.ts';
 
 /** Runs of a batch that are measured; of a larger batch they are spread evenly over it. */
 const RUNS_MEASURED = 200;
+/** Runs that are measured before a cap is refused. */
+const RUNS_JUDGED = 2_000;
 /** Batches that are estimated by one call, since runs wait for it. Those left are not estimated once a request is sent. */
 const BATCHES_MAX = 200;
 const NO_CAP: Cap = { cost_nanousd: null, output_tokens: null };
@@ -82,6 +84,7 @@ export async function expectCosts(db: Database, prices: PriceTable): Promise<Une
 
 /**
  * Refuses a cap of a stored batch that leaves no room for a single request. The caller's transaction is rolled back.
+ * Never refuses by a sample: a batch of more than 2,000 runs without room is accepted, and pauses.
  * Throws: `validation_failed` with the smallest sensible cap.
  */
 export async function refuseLowCap(
@@ -91,8 +94,12 @@ export async function refuseLowCap(
   cap: Cap,
 ): Promise<void> {
   if (!isCapped(cap)) return;
-  const stored = await readStoredRuns(db, batchId, RUNS_MEASURED);
-  refuseCannotStart(await estimateStored(db, stored, prices, cap), cap);
+  for (const count of [RUNS_MEASURED, RUNS_JUDGED]) {
+    const stored = await readStoredRuns(db, batchId, count);
+    const estimate = await estimateStored(db, stored, prices, cap);
+    if (estimate.verdict !== 'cannot_start') return;
+    if (stored.sample.length === stored.runs) refuseCannotStart(estimate, cap);
+  }
 }
 
 /** Whether a cap limits anything. */
