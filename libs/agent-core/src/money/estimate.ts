@@ -98,7 +98,7 @@ export interface BatchEstimate {
   readonly least_cap: { readonly cost_nanousd: number | null; readonly output_tokens: number };
   /**
    * The graver verdict of both caps; null without a cap of the batch.
-   * `fits`: even the worst case fits. `may_pause`: only the worst case exceeds a cap. `will_pause`: the expected case
+   * `fits`: even the worst case fits, if tool results are no longer than it assumes. `may_pause`: only the worst case exceeds a cap. `will_pause`: the expected case
    * does. `cannot_start`: not even one request fits, by the caps of batch or runs. `unknown`: no price.
    */
   readonly verdict: 'fits' | 'may_pause' | 'will_pause' | 'cannot_start' | 'unknown' | null;
@@ -354,7 +354,8 @@ function measuredGrowth(work: WorkStatistics | null): number {
  * Estimates a batch without spending anything.
  * `low`: one short answer a run. `expected`: by the work done under the same definition, or of the same class, or by a prior.
  * `worst`: every step of every run, see {@link addWorst}. The first reservations never exceed it, and a batch with this cap
- * does not pause unless answers are cut off and asked for again, or useless.
+ * does not pause unless answers are cut off and asked for again, or useless, or tool results are longer than assumed: twice the
+ * measured growth of prompts, or 2,000 tokens a step.
  */
 export function estimateBatch(prices: PriceTable, groups: readonly RunGroup[], cap: Cap): BatchEstimate {
   const total = { low: blank(), expected: blank(), worst: blank() };
