@@ -178,6 +178,66 @@ describe('the estimate of a batch', () => {
     }
   });
 
+  describe('a cap with room for the reservation is accepted and not reached', () => {
+    /** Room for 60,000 prompt tokens beside the longest answer; a token a byte, or a full window, has no room. */
+    const max_cost_usd = 0.25;
+    const long = `${'Plain words only. '.repeat(6_000)} ⟦sim:fixed⟧`;
+    const agentOf = async (name: string, content?: string): Promise<string> => {
+      const agent_id = await createAgent(name, {
+        model: 'anthropic/claude-sonnet-4-5',
+        include_base_tools: false,
+        tags: [name],
+      });
+      const items = [{ agent_id, messages: [{ role: 'user', content }] }];
+      if (content !== undefined)
+        expect((await post('/v1/messages/append', { items })).status).toBeLessThan(300);
+      return agent_id;
+    };
+    beforeAll(() =>
+      house.rows(
+        `insert into token_calibration (model, project_id, bytes_per_token, bytes_per_token_min, samples)
+         select 'claude-sonnet-4-5', id, 4, 4, 100 from project`,
+      ),
+    );
+
+    test.each<readonly [string, () => Promise<object>]>([
+      [
+        'of a long prompt',
+        async () => ({
+          requests: [{ agent_id: await agentOf('prompt'), input: long, conversation: 'isolated' }],
+        }),
+      ],
+      [
+        'of a long conversation',
+        async () => ({
+          requests: [{ agent_id: await agentOf('history', long), input: 'Go on. ⟦sim:fixed⟧' }],
+        }),
+      ],
+      [
+        'of a picture that waits for an earlier run',
+        async () => {
+          const agent_id = await agentOf('picture');
+          await post('/v1/batches', { requests: [{ agent_id, input: '⟦sim:fixed⟧' }] });
+          const source = { type: 'base64', media_type: 'image/png', data: 'aGFs'.repeat(75_000) };
+          const input = [
+            { type: 'image', source },
+            { type: 'text', text: '⟦sim:fixed⟧' },
+          ];
+          return { requests: [{ agent_id, input }] };
+        },
+      ],
+    ])('%s', async (_name, bodyOf) => {
+      const body = { ...(await bodyOf()), max_cost_usd };
+      expect((await post('/v1/batches/estimate', body)).body.verdict).not.toBe('cannot_start');
+      const { status, body: batch } = await post('/v1/batches', body);
+      expect([status, batch.errors]).toEqual([200, undefined]);
+      await house.drive(house.worker());
+      const [run, ...others] = await house.runsOf(batch.id.slice('job-'.length));
+      expect(others).toEqual([]);
+      expect(run).toMatchObject({ stop_reason: 'end_turn' });
+    });
+  });
+
   test('is refused like the submission', async () => {
     const agent_id = await createAgent('d');
     const unknown = 'agent-01890000-0000-7000-8000-000000000000';

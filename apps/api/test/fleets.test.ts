@@ -134,6 +134,22 @@ test('a fleet with a cap without room for one request is refused with the smalle
   expect((await api.call('POST', '/v1/batches', { ...body, max_cost_usd: 5 })).status).toBe(200);
 });
 
+test('a fleet with a cap with room for a single agent of many is accepted', async () => {
+  const system = 'Long. '.repeat(17_000);
+  const submitAll = () =>
+    api.call('POST', '/v1/batches', { agents: { tags: ['many'] }, input: 'Hi.', max_cost_usd: 0.06 });
+  const create = (rest: object) => createAgent(api, { tags: ['many'], ...rest });
+  const small = [];
+  for (let index = 0; index < 75; index++) {
+    // A sample of two thirds leaves out the third agent.
+    if (index === 2) small.push(await create({}));
+    else await create({ system });
+  }
+  expect((await submitAll()).status).toBe(200);
+  for (const id of small) await api.call('DELETE', `/v1/agents/${id}`);
+  expect((await submitAll()).status).toBe(422);
+});
+
 describe('the estimate of a fleet', () => {
   const estimate = (body: object) =>
     api.call('POST', '/v1/batches/estimate', { agents: { tags: ['customer'] }, input: 'Hi.', ...body });

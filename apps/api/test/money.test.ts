@@ -65,6 +65,17 @@ describe('caps', () => {
     },
   );
 
+  test('with room for a single run of many are accepted, and refused without it', async () => {
+    const large = await createAgent(api, { system: 'Long. '.repeat(17_000) });
+    const request = { agent_id: large, input: 'Go.', conversation: 'isolated' };
+    const submitAll = (requests: object[]) =>
+      api.call('POST', '/v1/batches', { requests, max_cost_usd: 0.06 });
+    const requests = Array.from({ length: 300 }, () => request);
+    expect((await submitAll(requests)).status).toBe(422);
+    // A sample of two thirds leaves out the third run.
+    expect((await submitAll(requests.with(2, { ...request, agent_id }))).status).toBe(200);
+  });
+
   test.each([
     ['/max_cost_usd', { max_cost_usd: 0 }, {}],
     ['/max_cost_usd', { max_cost_usd: -1 }, {}],

@@ -98,7 +98,7 @@ export interface BatchEstimate {
   readonly least_cap: { readonly cost_nanousd: number | null; readonly output_tokens: number };
   /**
    * The graver verdict of both caps; null without a cap of the batch.
-   * `fits`: even the worst case fits. `may_pause`: only the worst case exceeds a cap. `will_pause`: the expected case
+   * `fits`: even the worst case fits, if tool results are no longer than it assumes. `may_pause`: only the worst case exceeds a cap. `will_pause`: the expected case
    * does. `cannot_start`: not even one request fits, by the caps of batch or runs. `unknown`: no price.
    */
   readonly verdict: 'fits' | 'may_pause' | 'will_pause' | 'cannot_start' | 'unknown' | null;
@@ -143,8 +143,8 @@ interface ExpectedStep {
 /** Returns the expected steps of a run of the group, by its statistics or by a prior. */
 function expectedSteps(group: RunGroup): readonly ExpectedStep[] {
   const { max_tokens, window_tokens } = group;
-  // Without an end the number of steps is unknown.
-  const work = group.work === null || group.work.runs === 0 ? null : group.work;
+  // Without an end the number of steps is unknown; without an answer all means are.
+  const work = group.work === null || group.work.runs === 0 || group.work.answers === 0 ? null : group.work;
   const first = group.input_tokens / group.runs;
   const guessed = Math.min(OUTPUT_MAX, Math.max(OUTPUT_MIN, first * OUTPUT_SHARE));
   const output = Math.min(max_tokens, work === null ? guessed : work.output_tokens / work.answers);
@@ -248,14 +248,15 @@ function addExpected(
   const steps = expectedSteps(group);
   const unseen = (group.worst_input_tokens - group.input_tokens) / runs;
   let before = 0;
-  const waves = steps.map(({ share, usage, prompt }): Wave | null => {
+  const waves = steps.map(({ share, usage, prompt }, index): Wave | null => {
     const requests = runs * share;
     const { output_tokens } = usage;
     const cost = costOf(usage);
     // Only a step with another behind it writes its new part to the cache.
-    const fresh = steps.length === 1 ? 'input_tokens' : 'cache_write_5m_tokens';
     const kept = Math.min(before, prompt);
-    const cached = costOf({ cache_read_tokens: kept, [fresh]: prompt - kept, output_tokens });
+    const cache_write_5m_tokens = ((prompt - kept) * (steps[index + 1]?.share ?? 0)) / share;
+    const input_tokens = prompt - kept - cache_write_5m_tokens;
+    const cached = costOf({ cache_read_tokens: kept, cache_write_5m_tokens, input_tokens, output_tokens });
     const uncached = costOf({ input_tokens: prompt, output_tokens });
     sums.requests += requests;
     sums.input += requests * prompt;
@@ -353,7 +354,8 @@ function measuredGrowth(work: WorkStatistics | null): number {
  * Estimates a batch without spending anything.
  * `low`: one short answer a run. `expected`: by the work done under the same definition, or of the same class, or by a prior.
  * `worst`: every step of every run, see {@link addWorst}. The first reservations never exceed it, and a batch with this cap
- * does not pause unless answers are cut off and asked for again, or useless.
+ * does not pause unless answers are cut off and asked for again, or useless, or tool results are longer than assumed: twice the
+ * measured growth of prompts, or 2,000 tokens a step.
  */
 export function estimateBatch(prices: PriceTable, groups: readonly RunGroup[], cap: Cap): BatchEstimate {
   const total = { low: blank(), expected: blank(), worst: blank() };

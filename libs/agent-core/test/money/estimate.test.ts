@@ -53,8 +53,8 @@ describe('the estimate of a batch', () => {
       },
       realtime_nanousd: {
         uncached: 354_000 * 1_000 + 24_000 * 5_000,
-        // Each step reads the prompt of the step before, and writes the rest for five minutes.
-        cached: 100 * (1_360 * 1_250 + (1_000 + 1_180) * 100) + 24_000 * 5_000,
+        // Each step reads the prompt of the step before, and all but the last write the rest for five minutes.
+        cached: 100 * (1_180 * 1_250 + 180 * 1_000 + (1_000 + 1_180) * 100) + 24_000 * 5_000,
       },
       unpriced_models: [],
       rounds: null,
@@ -132,6 +132,24 @@ describe('the estimate of a batch', () => {
       );
     });
 
+    test('a realtime loop writes to its cache in the runs that go on', () => {
+      const alone = work(30, [{ input_tokens: 1_000, output_tokens: 10 }]);
+      const { realtime_nanousd } = estimateBatch([group({ work: alone })], null);
+      expect(realtime_nanousd?.cached).toBe(realtime_nanousd?.uncached);
+      const each = { keys: ['k'], cut_off: false, readable_tokens: 0 };
+      const usage = { ...NO_USAGE, input_tokens: 1_000 };
+      const mixed = toWorkStatistics(
+        sumWorkSamples([
+          ...[true, true, true, false].map((ended) => ({ ...each, step_number: 1, usage, ended })),
+          { ...each, step_number: 2, usage, ended: true },
+        ]),
+      );
+      // A quarter of the runs writes its first prompt and reads it in the second step.
+      expect(estimateBatch([group({ work: mixed })], null).realtime_nanousd?.cached).toBe(
+        100 * 1_000 * (0.75 * 1_000 + 0.25 * 1_250 + 0.25 * 100),
+      );
+    });
+
     test('the worst case has answers as long as the longest in a hundred', () => {
       const { output_tokens } = estimateBatch([group({ work: loop })], null);
       expect(output_tokens.worst).toBe(300 * 256);
@@ -144,6 +162,15 @@ describe('the estimate of a batch', () => {
         ]),
       );
       expect(estimateBatch([group({ work: open })], null).requests.expected).toBe(300);
+    });
+
+    test('ended runs without counted answers are no statistics', () => {
+      const uncounted = toWorkStatistics(
+        sumWorkSamples([
+          { keys: ['k'], step_number: 1, usage: null, ended: true, cut_off: false, readable_tokens: 0 },
+        ]),
+      );
+      expect(estimateBatch([group({ work: uncounted })], 1e15)).toEqual(estimateBatch([group()], 1e15));
     });
 
     test('more steps than the limit are not expected', () => {

@@ -15,23 +15,25 @@ import {
   readTokenCalibrations,
   readUnestimatedBatches,
   type Database,
+  type StoredSample,
 } from '@nightshift/db';
 import { measureStored } from './measure-runs.ts';
 
 /** Runs of a batch that are measured; of a larger batch they are spread evenly over it. */
 const RUNS_MEASURED = 200;
-/** Batches that are estimated by one call. */
-const BATCHES_MAX = 20;
+/** Runs that are measured before a cap is refused. */
+const RUNS_JUDGED = 2_000;
+/** Batches that are estimated by one call, since runs wait for it. Those left are not estimated once a request is sent. */
+const BATCHES_MAX = 200;
 const NO_CAP: Cap = { cost_nanousd: null, output_tokens: null };
 
 /** Estimates a stored batch by a sample of its runs, with a handful of statements, however large it is. */
 async function estimateStored(
   db: Database,
-  batchId: string,
+  { runs, sample }: StoredSample,
   prices: PriceTable,
   cap: Cap,
 ): Promise<BatchEstimate> {
-  const { runs, sample } = await readStoredRuns(db, batchId, RUNS_MEASURED);
   const unique = (ids: readonly string[]): readonly string[] => [...new Set(ids)];
   const groups = await measureStored(
     { db, prices },
@@ -49,21 +51,40 @@ async function estimateStored(
   return { ...estimateBatch(prices, groups, cap), verdict };
 }
 
+/** Batches that could not be estimated, and the first error; empty without any. */
+export interface Unestimated {
+  readonly unestimated?: number;
+  readonly estimate_error?: string;
+}
+
 /**
  * Estimates running batches that are not estimated yet, before their first requests, and stores their expected costs.
- * Never throws: a batch goes on without an expectation.
+ * A batch with a sent request gets none, since its own answers would enter the estimate.
+ * Never throws: a batch that cannot be estimated goes on without an expectation, and is not tried again.
  */
-export async function expectCosts(db: Database, prices: PriceTable): Promise<void> {
+export async function expectCosts(db: Database, prices: PriceTable): Promise<Unestimated> {
+  const errors: unknown[] = [];
   const batchIds = await readUnestimatedBatches(db, BATCHES_MAX).catch(() => []);
   for (const batchId of batchIds) {
-    const estimate = await estimateStored(db, batchId, prices, NO_CAP).catch(() => null);
-    const expected = estimate === null || estimate.requests.low === 0 ? null : estimate.cost_nanousd;
-    await commitExpectedCost(db, batchId, expected?.expected ?? null).catch(() => undefined);
+    try {
+      const stored = await readStoredRuns(db, batchId, RUNS_MEASURED);
+      const isKnown = stored.runs > 0 && !stored.has_started;
+      const expected = isKnown ? (await estimateStored(db, stored, prices, NO_CAP)).cost_nanousd : null;
+      await commitExpectedCost(db, batchId, expected?.expected ?? null);
+    } catch (error) {
+      errors.push(error);
+      await commitExpectedCost(db, batchId, null).catch(() => undefined);
+    }
   }
+  if (errors.length === 0) return {};
+  const [first] = errors;
+  const estimate_error = first instanceof Error ? first.message : String(first);
+  return { unestimated: errors.length, estimate_error };
 }
 
 /**
  * Refuses a cap of a stored batch that leaves no room for a single request. The caller's transaction is rolled back.
+ * Never refuses by a sample: a batch of more than 2,000 runs without room is accepted, and pauses.
  * Throws: `validation_failed` with the smallest sensible cap.
  */
 export async function refuseLowCap(
@@ -73,7 +94,12 @@ export async function refuseLowCap(
   cap: Cap,
 ): Promise<void> {
   if (!isCapped(cap)) return;
-  refuseCannotStart(await estimateStored(db, batchId, prices, cap), cap);
+  for (const count of [RUNS_MEASURED, RUNS_JUDGED]) {
+    const stored = await readStoredRuns(db, batchId, count);
+    const estimate = await estimateStored(db, stored, prices, cap);
+    if (estimate.verdict !== 'cannot_start') return;
+    if (stored.sample.length === stored.runs) refuseCannotStart(estimate, cap);
+  }
 }
 
 /** Whether a cap limits anything. */

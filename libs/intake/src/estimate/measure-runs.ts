@@ -143,7 +143,7 @@ export async function measureRuns(
     const definitionKey = requested[ordinal]?.key ?? '';
     const frame = frames.get(definitionKey);
     if (frame === undefined) continue;
-    const { bytes, media, messages, tokens, dense_bytes } = sizeOf(frame, run);
+    const { bytes, media, messages, tokens, dense_bytes, unread_bytes } = sizeOf(frame, run);
     const key = JSON.stringify([places.get(definitionKey), run.max_steps, run.cap]);
     const group = groups.get(key) ?? emptyGroup(frame, run, prices);
     group.runs += 1;
@@ -152,9 +152,11 @@ export async function measureRuns(
     // A later run of the same agent also shows the earlier run's messages.
     const waits = !run.isolated && begun.has(run.agent_id);
     if (!run.isolated) begun.add(run.agent_id);
-    const worst = waits ? group.window_max : reservedTokens(prices, frame, { bytes, media, dense_bytes });
-    group.worst_input_tokens += worst;
-    group.least_worst_input_tokens = Math.min(group.least_worst_input_tokens, worst);
+    // Earlier messages are not read: they may be dense throughout, or nowhere.
+    const reserved = (dense: number): number =>
+      reservedTokens(prices, frame, { bytes, media, dense_bytes: dense_bytes + dense });
+    group.worst_input_tokens += waits ? group.window_max : reserved(unread_bytes);
+    group.least_worst_input_tokens = Math.min(group.least_worst_input_tokens, reserved(0));
     // A single message is never summarised.
     const { compaction } = frame.agent.definition;
     const summaries = compaction.mode === 'none' ? 0 : group.steps_max - (messages > 1 || waits ? 0 : 1);
@@ -275,11 +277,11 @@ function prepare(definition: Definition): Prepared {
   return { toolPolicy, encoded: encodeDefinition({ ...definition, tools: toolPolicy.tools }, instructions) };
 }
 
-/** Measures a first request and estimates its prompt tokens. */
+/** Measures a first request and estimates its prompt tokens. `unread_bytes`: text of earlier messages. */
 function sizeOf(
   frame: Frame,
   run: NewRun,
-): Shown & { readonly tokens: number; readonly dense_bytes: number } {
+): Shown & { readonly tokens: number; readonly dense_bytes: number; readonly unread_bytes: number } {
   const earlier = run.isolated ? NOTHING_SHOWN : frame.history;
   const messages = earlier.messages + run.messages.length;
   const shown = run.messages.map(({ role, content }) =>
@@ -305,9 +307,8 @@ function sizeOf(
     image_bytes: own.image_bytes + earlier.media.image_bytes,
     remote: own.remote + earlier.media.remote,
   };
-  // Earlier messages are not read: they may be dense throughout.
-  dense_bytes += earlier.bytes - earlier.media.image_bytes;
-  return { messages, bytes, media, tokens, dense_bytes };
+  const unread_bytes = earlier.bytes - earlier.media.image_bytes;
+  return { messages, bytes, media, tokens, dense_bytes, unread_bytes };
 }
 
 /** Returns the tokens that a cap reserves for a prompt. */
@@ -367,7 +368,11 @@ export interface StoredFacts {
   readonly calibrations: ReadonlyMap<string, TokenCalibration>;
 }
 
-/** Measures the first requests of stored runs. Returns: a group for each definition, step limit and cap, scaled to the batch. */
+/**
+ * Measures the first requests of stored runs. Memory and messages are not read: reservations count them as plain text, so that a
+ * cap with room is never refused.
+ * Returns: a group for each definition, step limit and cap, scaled to the batch.
+ */
 export async function measureStored(
   { db, prices }: Pick<Measuring, 'db' | 'prices'>,
   { sample, factor, definitions, blocks, sizes, calibrations }: StoredFacts,
@@ -392,20 +397,23 @@ export async function measureStored(
     );
     const memory = own.reduce((sum, block) => sum + block.bytes, 0);
     const shown = historyOf(sizes.get(run.conversation_id));
-    const bytes = utf8Length(text) + memory + shown.bytes + run.queued_bytes;
+    const frameBytes = utf8Length(text);
+    const bytes = frameBytes + memory + shown.bytes + run.queued_bytes;
+    const images = shown.media.images + run.queued_images;
+    const image_bytes = shown.media.image_bytes + run.queued_image_bytes;
     const calibration = calibrations.get(parts.toolPolicy.model_name);
     const agent = { definition };
     const key = JSON.stringify([definition.id, run.max_steps, run.cap]);
     const group =
       groups.get(key) ?? emptyGroup({ agent, work: work.get(definition.id) ?? null }, run, prices);
-    const size = { bytes, media: shown.media, dense_bytes: bytes };
+    const media = { images, image_bytes, remote: shown.media.remote };
+    const size = { bytes, media, dense_bytes: 2 * (frameBytes - text.length) };
     const worst = reservedTokens(prices, { agent, calibration }, size);
     group.runs += factor;
     group.request_bytes += factor * bytes;
     group.input_tokens +=
       factor *
-      (estimateTokens(bytes - shown.media.image_bytes, calibration ?? CALIBRATION_PRIOR) +
-        shown.media.images * IMAGE_TOKENS);
+      (estimateTokens(bytes - image_bytes, calibration ?? CALIBRATION_PRIOR) + images * IMAGE_TOKENS);
     group.worst_input_tokens += factor * worst;
     group.least_worst_input_tokens = Math.min(group.least_worst_input_tokens, worst);
     groups.set(key, group);

@@ -1,4 +1,4 @@
-import { estimateBatch, NightshiftError } from '@nightshift/agent-core';
+import { estimateBatch, NightshiftError, type Cap } from '@nightshift/agent-core';
 import {
   findBatchOfRetry,
   findIdempotentBatch,
@@ -18,6 +18,7 @@ import {
   storeBatch,
   toCap,
   type PreparedBatch,
+  type PreparedFleet,
   type StoredBatch,
 } from '@nightshift/intake';
 import { holdMore } from '../../body-budget.ts';
@@ -29,8 +30,9 @@ import { toBatchResponse } from '../../wire/to-batch.ts';
 import { measureFleet } from './measure-fleet.ts';
 import { idempotencyHeaders, idempotencyOf, type Idempotency } from './idempotency.ts';
 
-/** Agents of a fleet with a cap whose requests are measured before it is accepted. */
+/** Agents of a fleet with a cap whose requests are measured before it is accepted, and before it is refused. */
 const AGENTS_MEASURED = 50;
+const AGENTS_JUDGED = 2_000;
 
 /** Accepts a batch in one transaction and answers at once. */
 export function createBatch(app: App, context: Context, path: string, hide: boolean): void {
@@ -105,10 +107,25 @@ async function acceptOnce(
     idempotency: { key, request_sha256, by_retry },
   });
   const cap = toCap(prepared.options);
-  if ('source' in prepared && isCapped(cap)) {
-    const context = { db: trx, projectId, prices };
-    const { groups } = await measureFleet(context, prepared.options, prepared, AGENTS_MEASURED);
-    refuseCannotStart(estimateBatch(prices, groups, cap), cap);
-  } else await refuseLowCap(trx, made.batch_id, prices, cap);
+  if ('source' in prepared) await refuseLowFleetCap({ db: trx, projectId, prices }, prepared, cap);
+  else await refuseLowCap(trx, made.batch_id, prices, cap);
   return { ...made, replayed: false };
+}
+
+/**
+ * Refuses a cap that leaves no room for a single request of a fleet. Never refuses by a sample of its agents.
+ * Throws: `validation_failed` with the smallest sensible cap.
+ */
+async function refuseLowFleetCap(
+  context: Pick<Context, 'db' | 'projectId' | 'prices'>,
+  prepared: PreparedFleet & Pick<PreparedBatch, 'options'>,
+  cap: Cap,
+): Promise<void> {
+  if (!isCapped(cap)) return;
+  for (const agentsMax of [AGENTS_MEASURED, AGENTS_JUDGED]) {
+    const { groups, fleet } = await measureFleet(context, prepared.options, prepared, agentsMax);
+    const estimate = estimateBatch(context.prices, groups, cap);
+    if (estimate.verdict !== 'cannot_start') return;
+    if (fleet?.measured_agents === fleet?.agents) refuseCannotStart(estimate, cap);
+  }
 }

@@ -74,8 +74,9 @@ const batchEstimate = z
       .nullable()
       .describe(
         'Compares the estimate with the caps of the body. `fits`: the worst case fits, except for unusable answers that ' +
-          'are paid and requested again. `may_pause`: the worst case exceeds a cap. `will_pause`: the expected case does. ' +
-          '`cannot_start`: no first request fits, under the batch or run caps. `unknown`: a model has no price. Null: the ' +
+          'are paid and requested again, and for tool results of more than 2,000 tokens a step, or more than twice the ' +
+          'growth of earlier prompts. `may_pause`: the worst case exceeds a cap. `will_pause`: the expected case does. ' +
+          '`cannot_start`: no first request of the measured runs fits, under the batch or run caps. `unknown`: a model has no price. Null: the ' +
           'batch has no cap.',
       ),
   })

@@ -42,7 +42,7 @@ export async function composeProviderBatch(deps: FlowDeps): Promise<FlowReport> 
       ...(backlog.runs === 0 || waits === null ? {} : { rest_ms: Math.min(waits, GATHER_LOOK_MS) }),
     };
   }
-  await expectCosts(db, settings.prices);
+  const unestimated = await expectCosts(db, settings.prices);
   const id = newId();
   const maxima = outputMaxima(settings.prices);
   const { requests, taken, reserved } = await inTransaction(db, async (trx) => {
@@ -64,7 +64,7 @@ export async function composeProviderBatch(deps: FlowDeps): Promise<FlowReport> 
     await ringAfterCommit(deps, report, await markFinishedBatches(db, report.ended_batch_ids));
   }
   const looks = nextLooks(backlog, taken, full || (reserved?.left ?? 0) > 0);
-  if (taken === 0) return { flow: FLOW, worked: false, ...looks };
+  if (taken === 0) return { flow: FLOW, worked: false, ...unestimated, ...looks };
   if (requests > 0) await bell.ring([{ kind: 'submit', id }]);
   return {
     flow: FLOW,
@@ -74,6 +74,7 @@ export async function composeProviderBatch(deps: FlowDeps): Promise<FlowReport> 
     ...(reserved === null
       ? {}
       : { no_room: reserved.taken_out, left: reserved.left, paused: reserved.paused }),
+    ...unestimated,
     ...looks,
   };
 }

@@ -1,6 +1,7 @@
 import type { Cap } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Database } from '../../connect.ts';
+import { imageBytesIn, imagesIn } from '../media.ts';
 import { uuidArray } from '../../uuid-array.ts';
 
 /** A stored run of a sample, for an estimate. */
@@ -12,12 +13,17 @@ export interface StoredRun {
   readonly cap: Cap;
   /** Bytes of input that waits outside the conversation. */
   readonly queued_bytes: number;
+  /** Images in it, and the bytes of inline images. */
+  readonly queued_images: number;
+  readonly queued_image_bytes: number;
 }
 
 /** A sample of the runs of a batch. */
 export interface StoredSample {
   /** Stored runs of the batch. */
   readonly runs: number;
+  /** Whether a run of the sample has a step. */
+  readonly has_started: boolean;
   readonly sample: readonly StoredRun[];
 }
 
@@ -26,21 +32,27 @@ export async function readStoredRuns(db: Database, batchId: string, count: numbe
   const { rows } = await sql<
     Omit<StoredRun, 'cap'> & {
       readonly runs: number;
+      readonly has_step: boolean;
       readonly cap_nanousd: number | null;
       readonly cap_tokens: number | null;
     }
   >`
     select b.accepted as runs, r.agent_id, r.definition_id, r.conversation_id, r.max_steps,
+           exists (select 1 from step s where s.run_id = r.id) as has_step,
            r.max_cost_nanousd as cap_nanousd, r.max_output_tokens as cap_tokens,
-           coalesce((select octet_length(q.messages::text) from queued_input q where q.run_id = r.id), 0) as queued_bytes
+           coalesce(octet_length(q.messages::text), 0) as queued_bytes,
+           coalesce(${imagesIn(sql.ref('q.messages'))}, 0) as queued_images,
+           coalesce(${imageBytesIn(sql.ref('q.messages'))}, 0) as queued_image_bytes
       from batch b
      cross join lateral generate_series(0, least(b.accepted, ${count}::int) - 1) as place
       join run r on r.batch_id = b.id and r.ordinal = (place::bigint * b.accepted / least(b.accepted, ${count}::int))::int
+      left join queued_input q on q.run_id = r.id
      where b.id = ${batchId}::uuid
   `.execute(db);
   return {
     runs: rows[0]?.runs ?? 0,
-    sample: rows.map(({ runs: _runs, cap_nanousd, cap_tokens, ...run }) => ({
+    has_started: rows.some(({ has_step }) => has_step),
+    sample: rows.map(({ runs: _runs, has_step: _hasStep, cap_nanousd, cap_tokens, ...run }) => ({
       ...run,
       cap: { cost_nanousd: cap_nanousd, output_tokens: cap_tokens },
     })),

@@ -1,6 +1,7 @@
 import type { StopReason } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Database } from '../../connect.ts';
+import { imageBytesIn, imagesIn } from '../media.ts';
 import { uuidArray } from '../../uuid-array.ts';
 
 /** The size of a conversation in a request that shows it. */
@@ -30,11 +31,9 @@ export async function readConversationSizes(
              '{"role":"' || m.role || '","content":'
              || case when left(m.content::text, 1) = '"' then m.content #>> '{}' else m.content::text end || '}')), 0)::bigint
              as bytes,
-           coalesce(sum(regexp_count(m.content::text, '"image"')), 0)::int as images,
+           coalesce(sum(${imagesIn(sql.ref('m.content'))}), 0)::int as images,
            coalesce(sum(regexp_count(m.content::text, '"document"')), 0)::int as documents,
-           coalesce(sum(case when m.content::text ~ '"image/' then octet_length(m.content::text) - octet_length(regexp_replace(
-             m.content::text, '("type":"base64","media_type":"image/[^"]*","data":")[A-Za-z0-9+/=]*', '\\1', 'g')) end), 0)::bigint
-             as image_bytes
+           coalesce(sum(${imageBytesIn(sql.ref('m.content'))}), 0)::bigint as image_bytes
       from conversation c
       left join message m on m.conversation_id = c.id and m.seq >= c.context_from_seq and m.shown
       left join conversation_summary o on o.conversation_id = c.id and o.to_seq = c.summary_to_seq
