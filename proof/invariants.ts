@@ -58,7 +58,7 @@ const ALWAYS: Readonly<Record<string, string>> = {
        or g.spent_nanousd <> (select coalesce(sum(s.cost_nanousd), 0) from step s join run r on r.id = s.run_id where r.batch_id = g.batch_id)`,
   failing_says_why: `select id::text from run
     where (state in ('ready', 'in_flight') and failures > 0 and failing_since is null)
-       or (failing_since is not null and (attempt = 1 or state in ('queued', 'acting', 'requires_action', 'completed')))`,
+       or (failing_since is not null and (attempt = 1 or state not in ('ready', 'in_flight')))`,
   asked_before_acting: `select c.run_id || '/' || c.tool_use_id from tool_call c
     where c.state in ('running', 'succeeded', 'unknown')
       and c.verdict is distinct from case c.awaits when 'approval' then 'approved' when 'answer' then 'answered' else c.verdict end`,

@@ -63,7 +63,7 @@ alter table run_chunk add column gathered boolean not null default false;
 -- ---------- Retries that end, and say so ----------
 
 alter table run
-  -- When the present step first failed; null: it has not failed. An ended run keeps the last values.
+  -- When the present step of an open run first failed; null: it has not failed.
   add column failing_since timestamptz,
   -- The error of its last attempt: `type` and `message`, bounded in size.
   add column last_error json,

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { Lease } from '../../claims/lease.ts';
 import type { Tx } from '../../connect.ts';
-import { AS_FIRST } from '../../fragments.ts';
+import { AS_FIRST, WITHOUT_FAILURE } from '../../fragments.ts';
 import { NONE_PASSED_ON, passConversationsOn } from '../run/pass-conversations.ts';
 import { putChunk } from '../run/run-chunks.ts';
 import { addToTallies, talliesOfPassing, tallySlot } from './tallies.ts';
@@ -40,7 +40,7 @@ export async function commitRunsCancelled(
          for no key update),
     gone as (delete from queued_input q using waiting w where q.run_id = w.id),
     ended as (
-      update run r set state = 'cancelled', stop_reason = 'cancelled', ended_at = app_now(), overdue_from = null
+      update run r set state = 'cancelled', stop_reason = 'cancelled', ended_at = app_now(), overdue_from = null, ${WITHOUT_FAILURE}
         from waiting w where r.id = w.id
       returning r.id, r.project_id, r.ordinal, r.conversation_id, w.held)
     select id, project_id, ordinal, conversation_id, held from ended

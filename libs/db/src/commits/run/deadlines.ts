@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
-import { AS_FIRST } from '../../fragments.ts';
+import { AS_FIRST, WITHOUT_FAILURE } from '../../fragments.ts';
 import { IS_OVERDUE } from '../../reads/due-conditions.ts';
 import { addToTallies, talliesOfPassing, tallySlot } from '../batch/tallies.ts';
 import { NONE_PASSED_ON, passConversationsOn } from './pass-conversations.ts';
@@ -43,7 +43,7 @@ export async function commitOverdueRuns(trx: Tx, limit: number, slot = tallySlot
              error = case o.state when 'requires_action' then null
                      else json_build_object('message', 'The run passed its deadline before it was done.') end,
              ended_at = case o.state when 'requires_action' then null else app_now() end,
-             overdue_from = case o.state when 'requires_action' then r.deadline_at end
+             overdue_from = case o.state when 'requires_action' then r.deadline_at end, ${WITHOUT_FAILURE}
         from overdue o where r.id = any(array(select id from overdue)) and r.id = o.id
       returning r.id, r.project_id, r.batch_id, r.conversation_id, o.held, o.state as was, r.state)
     select id, project_id, batch_id, conversation_id, held, was, state from moved

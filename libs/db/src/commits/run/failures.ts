@@ -3,22 +3,22 @@ import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
 import { storableJson } from '../json-rows.ts';
 import { unnestRows } from '../unnest-rows.ts';
-import type { DecidedRun } from './decided-rows.ts';
+import type { DecidedRun, RunMoved } from './decided-rows.ts';
 
 interface Noted {
   readonly id: string;
-  /** Null: the step has succeeded. */
+  /** Null: the step has succeeded, or the run has ended. */
   readonly last_error: string | null;
   readonly delay_ms: number;
 }
 
 /**
- * Notes on runs whose attempt failed since when, with which error, and when the next attempt is due; clears it on runs
- * whose step has succeeded after a failure. Writes nothing when no step failed.
+ * Notes on runs whose attempt failed since when, with which error, and when the next attempt is due; clears it on failing
+ * runs whose step has succeeded or which end. Writes nothing when no step failed.
  * Locks: the runs, which `moveRuns` has written before.
  */
-export async function noteFailures(trx: Tx, decided: readonly DecidedRun[]): Promise<void> {
-  const rows = decided.flatMap(({ run, decision: { run: move } }): Noted[] => {
+export async function noteFailures(trx: Tx, moves: readonly RunMoved[]): Promise<void> {
+  const rows = moves.flatMap(({ run, move }): Noted[] => {
     if (move.state === 'ready' && move.last_error !== undefined)
       return [{ id: run.id, last_error: storableJson(move.last_error), delay_ms: move.delay_ms }];
     const isSameStep = move.state === 'ready' && move.step_number === run.step_number;
