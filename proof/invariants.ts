@@ -47,8 +47,9 @@ const ALWAYS: Readonly<Record<string, string>> = {
        <> (select count(*) filter (where state = 'completed') || '/' || count(*) filter (where state = 'failed') || '/'
                || count(*) filter (where state = 'cancelled') || '/' || count(*) filter (where state = 'expired') from run where batch_id = b.id)`,
   tally_waiting: `select b.id::text from batch b
-    where (select coalesce(sum(requires_action), 0) || '/' || coalesce(sum(queued), 0) from batch_tally where batch_id = b.id)
-       <> (select count(*) filter (where state = 'requires_action') || '/' || count(*) filter (where state = 'queued')
+    where (select coalesce(sum(requires_action), 0) || '/' || coalesce(sum(queued), 0) || '/' || coalesce(sum(retrying), 0)
+             from batch_tally where batch_id = b.id)
+       <> (select count(*) filter (where state = 'requires_action') || '/' || count(*) filter (where state = 'queued') || '/' || count(failing_since)
              from run where batch_id = b.id)`,
   within_caps: `select batch_id::text from batch_budget
     where spent_nanousd + reserved_nanousd > max_cost_nanousd or spent_output_tokens + reserved_output_tokens > max_output_tokens`,

@@ -73,6 +73,9 @@ alter table run
 -- Only runs with a failed step are in it, so updates of all others stay HOT.
 create index run_failing on run (batch_id) where failing_since is not null;
 
+-- Open runs whose present step has failed: counted, because in an outage they are all runs of a batch.
+alter table batch_tally add column retrying integer not null default 0;
+
 -- Outages of the provider, as proven by fresh requests. A row stays for the count.
 create table model_outage (
   credential text not null,

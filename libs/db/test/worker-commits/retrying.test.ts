@@ -10,6 +10,7 @@ import {
   DEFAULT_PROJECT_ID,
   inTransaction,
   lockRuns,
+  readBatch,
   requestBatchCancel,
   type Database,
 } from '../../src/index.ts';
@@ -36,20 +37,24 @@ const BROKEN: StepOutcome = {
   message: 'It broke.',
 };
 
+let batchId = '';
+
 /** Accepts a batch of two runs whose step has failed; returns its id. */
 async function failingBatch(): Promise<string> {
-  const { id } = await acceptBareFleet(db, 2);
+  ({ id: batchId } = await acceptBareFleet(db, 2));
   await ingest(db, await sealAndEnd(db), BROKEN);
   expect(await failingRuns()).toBe(2);
-  return id;
+  return batchId;
 }
 
-/** Counts runs with a failure. */
+/** Counts runs with a failure, and compares the count of their batch. */
 async function failingRuns(): Promise<number> {
   const { rows } = await sql<{ count: number }>`
     select count(*)::int as count from run where num_nonnulls(failing_since, last_error, next_attempt_at) > 0
   `.execute(db);
-  return rows[0]?.count ?? 0;
+  const count = rows[0]?.count ?? 0;
+  expect(await readBatch(db, DEFAULT_PROJECT_ID, batchId)).toMatchObject({ retrying: count });
+  return count;
 }
 
 describe('a run that ends while its step is tried again keeps no failure', () => {
@@ -92,8 +97,11 @@ describe('a run that ends while its step is tried again keeps no failure', () =>
   });
 });
 
-test('a run forgets its failure with the answer of the step', async () => {
+test('a run forgets its failure with the answer of the step, and not with the next failure', async () => {
   await failingBatch();
+  await sql`update run_chunk set next_due_at = app_now()`.execute(db);
+  await ingest(db, await sealAndEnd(db), BROKEN);
+  expect(await failingRuns()).toBe(2);
   await sql`update run_chunk set next_due_at = app_now()`.execute(db);
   await ingest(db, await sealAndEnd(db), DONE);
   expect(await failingRuns()).toBe(0);

@@ -1,6 +1,7 @@
 import { errorTypeLabel } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
+import type { RunToDecide } from '../../reads/run/runs-to-decide.ts';
 import { storableJson } from '../json-rows.ts';
 import { unnestRows } from '../unnest-rows.ts';
 import type { DecidedRun, RunMoved } from './decided-rows.ts';
@@ -21,8 +22,9 @@ export async function noteFailures(trx: Tx, moves: readonly RunMoved[]): Promise
   const rows = moves.flatMap(({ run, move }): Noted[] => {
     if (move.state === 'ready' && move.last_error !== undefined)
       return [{ id: run.id, last_error: storableJson(move.last_error), delay_ms: move.delay_ms }];
-    const isSameStep = move.state === 'ready' && move.step_number === run.step_number;
-    return run.failing_for_ms === null || isSameStep ? [] : [{ id: run.id, last_error: null, delay_ms: 0 }];
+    return run.failing_for_ms === null || isTriedAgain(run, move)
+      ? []
+      : [{ id: run.id, last_error: null, delay_ms: 0 }];
   });
   if (rows.length === 0) return;
   await sql`
@@ -40,6 +42,14 @@ export async function noteFailures(trx: Tx, moves: readonly RunMoved[]): Promise
       from d
      where t.id = d.id
   `.execute(trx);
+}
+
+/** Returns whether a run has a failed step after its move that is tried again. */
+export function isTriedAgain(run: RunToDecide, move: RunMoved['move']): boolean {
+  if (move.state !== 'ready') return false;
+  return (
+    move.last_error !== undefined || (run.failing_for_ms !== null && move.step_number === run.step_number)
+  );
 }
 
 /**
