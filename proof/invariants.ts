@@ -47,8 +47,9 @@ const ALWAYS: Readonly<Record<string, string>> = {
        <> (select count(*) filter (where state = 'completed') || '/' || count(*) filter (where state = 'failed') || '/'
                || count(*) filter (where state = 'cancelled') || '/' || count(*) filter (where state = 'expired') from run where batch_id = b.id)`,
   tally_waiting: `select b.id::text from batch b
-    where (select coalesce(sum(requires_action), 0) || '/' || coalesce(sum(queued), 0) from batch_tally where batch_id = b.id)
-       <> (select count(*) filter (where state = 'requires_action') || '/' || count(*) filter (where state = 'queued')
+    where (select coalesce(sum(requires_action), 0) || '/' || coalesce(sum(queued), 0) || '/' || coalesce(sum(retrying), 0)
+             from batch_tally where batch_id = b.id)
+       <> (select count(*) filter (where state = 'requires_action') || '/' || count(*) filter (where state = 'queued') || '/' || count(failing_since)
              from run where batch_id = b.id)`,
   within_caps: `select batch_id::text from batch_budget
     where spent_nanousd + reserved_nanousd > max_cost_nanousd or spent_output_tokens + reserved_output_tokens > max_output_tokens`,
@@ -58,7 +59,7 @@ const ALWAYS: Readonly<Record<string, string>> = {
        or g.spent_nanousd <> (select coalesce(sum(s.cost_nanousd), 0) from step s join run r on r.id = s.run_id where r.batch_id = g.batch_id)`,
   failing_says_why: `select id::text from run
     where (state in ('ready', 'in_flight') and failures > 0 and failing_since is null)
-       or (failing_since is not null and (attempt = 1 or state in ('queued', 'acting', 'requires_action', 'completed')))`,
+       or (failing_since is not null and (attempt = 1 or state not in ('ready', 'in_flight')))`,
   asked_before_acting: `select c.run_id || '/' || c.tool_use_id from tool_call c
     where c.state in ('running', 'succeeded', 'unknown')
       and c.verdict is distinct from case c.awaits when 'approval' then 'approved' when 'answer' then 'answered' else c.verdict end`,

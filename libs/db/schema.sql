@@ -197,6 +197,7 @@ create table batch_tally (
   cost_nanousd bigint not null default 0,
   requires_action integer not null default 0,
   unpriced_steps integer not null default 0,
+  retrying integer not null default 0,
   unknown_tool_calls integer not null default 0,
   constraint batch_tally_pkey PRIMARY KEY (batch_id, slot)
 ) with (fillfactor=50);

@@ -19,6 +19,15 @@ async function submit(
   return { batchId: body.id, runIds: runs.body.map((run: { id: string }) => run.id) };
 }
 
+/** Adds to the count of runs that are tried again of a run's batch. */
+const count = (runId: string | undefined, retrying: number) =>
+  api.database.pool.query(
+    `insert into batch_tally as t (batch_id, slot, project_id, retrying)
+     select batch_id, 0, project_id, $2::int from run where id = $1::uuid
+     on conflict (batch_id, slot) do update set retrying = t.retrying + excluded.retrying`,
+    [runId?.slice(4), retrying],
+  );
+
 /** Lets attempts of a run fail, as a worker's commit does. */
 async function fail(runId: string | undefined, type: string, message: string, attempt = 2): Promise<void> {
   await api.database.pool.query(
@@ -27,6 +36,7 @@ async function fail(runId: string | undefined, type: string, message: string, at
       where id = $1::uuid`,
     [runId?.slice(4), type, message, attempt],
   );
+  await count(runId, 1);
 }
 
 const set = (runId: string | undefined, assignments: string) =>
@@ -65,7 +75,12 @@ describe('a run that waits for its next attempt', () => {
   });
 
   test('shows none of it once it has ended, and neither does its batch', async () => {
-    await set(runIds[0], `state = 'cancelled', stop_reason = 'cancelled', ended_at = app_now()`);
+    await set(
+      runIds[0],
+      `state = 'cancelled', stop_reason = 'cancelled', ended_at = app_now(),
+       failing_since = null, last_error = null, next_attempt_at = null`,
+    );
+    await count(runIds[0], -1);
     expect(await runOf(runIds[0])).toMatchObject({ attempts: 3, last_error: null, next_attempt_at: null });
     expect(await batchOf(batchId)).toMatchObject({ state_reason: null, counts: { retrying: 0 } });
   });

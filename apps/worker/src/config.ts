@@ -167,12 +167,12 @@ export const environment = z
     OUTAGE_DELAY_MS: positiveMs
       .default(RETRY_POLICY_DEFAULT.outage_delay_ms)
       .describe(
-        'Milliseconds before a step that failed in an outage of the provider is sent again; such an attempt does not count.',
+        'Milliseconds before a step that failed in an outage of the provider is sent again; such an attempt does not count before `OUTAGE_MAX_MS`.',
       ),
     OUTAGE_MAX_MS: naturalMs
       .default(RETRY_POLICY_DEFAULT.outage_ms_max)
       .describe(
-        "Milliseconds after the first failure of a step from which an outage ends its run, with the provider's message.",
+        'Milliseconds after the first failure of a step from which an attempt that fails in an outage counts.',
       ),
     AUDIT_INTERVAL_MS: positiveMs
       .default(600_000)

@@ -31,6 +31,9 @@ export const WITHOUT_UNSENT_PROMPT = sql`
   prompt_number = case when (r.prompt_number, r.prompt_attempt) is distinct from (r.step_number, r.attempt) then r.prompt_number end,
   prompt_attempt = case when (r.prompt_number, r.prompt_attempt) is distinct from (r.step_number, r.attempt) then r.prompt_attempt end`;
 
+/** Assignments for a run that ends while its step is tried again. */
+export const WITHOUT_FAILURE = sql`failing_since = null, last_error = null, next_attempt_at = null`;
+
 /** The database's time, the only clock for decisions about rows. */
 export const NOW = sql<Date>`app_now()`;
 

@@ -283,6 +283,7 @@ export interface BatchTallyTable {
   cancelled: Generated<number>;
   expired: Generated<number>;
   requires_action: Generated<number>;
+  retrying: Generated<number>;
   steps: Generated<number>;
   tool_calls: Generated<number>;
   failed_tool_calls: Generated<number>;

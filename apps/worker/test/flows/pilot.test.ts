@@ -249,7 +249,7 @@ describe('a pilot', () => {
     const { id } = await submit(8, pilotOf(), { deadline: new Date(Date.now() + 3_600_000).toISOString() });
     await house.drive(worker);
     await house.rows(
-      `update run set deadline_at = app_now(), overdue_from = app_now() where batch_id = $1 and ended_at is null`,
+      `update run set deadline_at = statement_timestamp(), overdue_from = statement_timestamp() where batch_id = $1 and ended_at is null`,
       [id],
     );
     await sweep(worker);

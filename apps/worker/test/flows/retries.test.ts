@@ -140,13 +140,17 @@ describe('an outage', () => {
     expect(await outages()).toEqual([{ credential: 'default', model: HAIKU, outages: 2, over: false }]);
   });
 
-  test('ends a run with the words of the provider two hours after its first failure', async () => {
+  test('counts attempts from two hours after the first failure, and ends the run with the words of the provider', async () => {
     failForEver('api_error', 'Internal server error');
     const batch = await house.submit(inputs(0, 12));
     const worker = house.worker({ settings: { retry: SLOW } });
     for (let attempt = 1; attempt <= 6; attempt++) await round(worker);
     expect((await failingOf(batch.id))[0]).toMatchObject({ state: 'ready', attempt: 7, failures: 0 });
     await house.rows(`update run set failing_since = failing_since - interval '2 hours'`);
+    for (let failures = 1; failures < SLOW.attempts_max; failures++) {
+      await round(worker);
+      expect((await failingOf(batch.id))[0]).toMatchObject({ state: 'ready', failures });
+    }
     await round(worker);
     for (const run of await house.runsOf(batch.id)) {
       expect(run).toMatchObject({

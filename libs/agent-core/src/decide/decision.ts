@@ -64,12 +64,12 @@ export interface RetryPolicy {
    */
   readonly retry_delay_ms_max: number;
   /**
-   * Delay after an attempt lost to a provider outage, which counts as no failure.
+   * Delay after an attempt lost to a provider outage, which counts as no failure before `outage_ms_max`.
    * Unit: milliseconds.
    */
   readonly outage_delay_ms: number;
   /**
-   * Time after the first failure of a step from which an outage no longer excuses a failed attempt.
+   * Time after the first failure of a step, of any kind, from which an attempt lost to an outage counts as a failure.
    * Unit: milliseconds.
    */
   readonly outage_ms_max: number;

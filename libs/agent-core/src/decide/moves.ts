@@ -88,10 +88,16 @@ export function summarised(trail: Trail): Trail {
   return trail.too_long === undefined ? trail : { ...trail, too_long: 'summarised' };
 }
 
-/** Makes a retry that counts as no failure, until the step has failed for `outage_ms_max`; then `gaveUp`. */
+/**
+ * Makes a retry after the outage delay. It counts as no failure until the step has failed for `outage_ms_max`. The step
+ * may have failed for other reasons until then, so later attempts count and do not end the run at once.
+ */
 export function afterOutage(run: RunFacts, policy: RetryPolicy, gaveUp: RunMove, error: LastError): RunMove {
-  const isOverBound = (run.failing_for_ms ?? 0) >= policy.outage_ms_max;
-  return isOverBound ? ifCancelling(run, gaveUp) : afterAccountTrouble(run, policy, gaveUp, error);
+  if ((run.failing_for_ms ?? 0) < policy.outage_ms_max)
+    return afterAccountTrouble(run, policy, gaveUp, error);
+  const { outage_delay_ms } = policy;
+  const slow = { ...policy, retry_delay_ms: outage_delay_ms, retry_delay_ms_max: outage_delay_ms };
+  return retryOr(run, slow, gaveUp, error);
 }
 
 /**

@@ -61,14 +61,15 @@ function isOverload(outcome: StepOutcome): boolean {
 
 /**
  * Judges whether the provider fails nearly all requests of a model.
- * Only fresh lines prove an outage: a file of retries holds nothing but requests that have failed. Answers end it, retried
- * or not. An error may be the fault of a few requests, so it needs many lines; an overload is never their fault.
+ * Answers to more than a fifth of the lines, retried or not, outvote any failures. Only fresh lines prove an outage: a file
+ * of retries holds nothing but requests that have failed. An error may be the fault of a few requests, so it needs many
+ * lines; an overload is never their fault.
  * Null: the lines prove nothing.
  */
 export function judgeOutage(evidence: OutageEvidence): 'outage' | 'over' | null {
   const { lines, answered, fresh, fresh_failed, fresh_overloaded } = evidence;
+  if (lines - answered < lines * OUTAGE_SHARE) return 'over';
   const isOverloaded = fresh > 0 && fresh_overloaded >= fresh * OUTAGE_SHARE;
   const isFailing = fresh >= FRESH_LINES_MIN && fresh_failed >= fresh * OUTAGE_SHARE;
-  if (isOverloaded || isFailing) return 'outage';
-  return lines - answered < lines * OUTAGE_SHARE ? 'over' : null;
+  return isOverloaded || isFailing ? 'outage' : null;
 }

@@ -413,16 +413,27 @@ describe('an outage', () => {
   });
 
   test.each([
-    [null, 'ready'],
-    [59_999, 'ready'],
-    [60_000, 'failed'],
-  ] as const)('of a step that fails for %s ms leaves its run %s', (failing_for_ms, state) => {
-    const { run } = decide(errored('outage'), { failing_for_ms, attempt: 9 });
-    expect(run).toMatchObject(
-      state === 'ready'
-        ? { state, failures: 0, last_error: { type: 'api_error', message: 'It broke.' } }
-        : { state, stop_reason: 'provider_error', error: { message: 'It broke.', type: 'api_error' } },
-    );
+    [null, 0],
+    [59_999, 0],
+    [60_000, 1],
+  ])('of a step that fails for %s ms counts its attempt as %i failures', (failing_for_ms, failures) => {
+    expect(decide(errored('outage'), { failing_for_ms, attempt: 9 }).run).toMatchObject({
+      state: 'ready',
+      failures,
+      delay_ms: 9_000,
+      last_error: { type: 'api_error', message: 'It broke.' },
+    });
+  });
+
+  test.each([
+    ['the last attempt that counts', { failures: 2 }],
+    ['the last attempt number', { attempt: 255 }],
+  ])('past its bound ends the run at %s', (_, rest) => {
+    expect(decide(errored('outage'), { failing_for_ms: 60_000, ...rest }).run).toMatchObject({
+      state: 'failed',
+      stop_reason: 'provider_error',
+      error: { message: 'It broke.', type: 'api_error' },
+    });
   });
 
   test('past its bound ends the run of a batch that is being cancelled as cancelled', () => {

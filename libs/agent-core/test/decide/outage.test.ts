@@ -70,6 +70,18 @@ describe('an outage', () => {
     ).toBe(expected);
   });
 
+  test.each(['overloaded', 'retryable'] as const)(
+    'is over where answers to retries outvote fresh %s lines',
+    (kind) => {
+      expect(
+        judge([
+          [12, errored(kind), true],
+          [988, ANSWERED, false],
+        ]),
+      ).toBe('over');
+    },
+  );
+
   test('is not proven by overloads of retries, or by few among other errors', () => {
     expect(judge([[50, errored('overloaded'), false]])).toBeNull();
     expect(

@@ -50,7 +50,8 @@ export const PROVIDER_BATCH_INVARIANTS: readonly Invariant[] = [
     sql: sql`
       with counted as (
         select batch_id, sum(queued)::bigint as queued, sum(completed)::bigint as completed, sum(failed)::bigint as failed, sum(cancelled)::bigint as cancelled,
-               sum(expired)::bigint as expired, sum(requires_action)::bigint as requires_action, sum(steps)::bigint as steps, sum(tool_calls)::bigint as tool_calls,
+               sum(expired)::bigint as expired, sum(requires_action)::bigint as requires_action,
+               sum(retrying)::bigint as retrying, sum(steps)::bigint as steps, sum(tool_calls)::bigint as tool_calls,
                sum(failed_tool_calls)::bigint as failed_tool_calls, sum(unknown_tool_calls)::bigint as unknown_tool_calls,
                sum(input_tokens)::bigint as input_tokens, sum(output_tokens)::bigint as output_tokens,
                sum(cache_write_5m_tokens)::bigint as cache_write_5m_tokens,
@@ -61,7 +62,8 @@ export const PROVIDER_BATCH_INVARIANTS: readonly Invariant[] = [
       of_runs as (
         select batch_id, count(*) filter (where state = 'queued') as queued, count(*) filter (where state = 'completed') as completed, count(*) filter (where state = 'failed') as failed,
                count(*) filter (where state = 'cancelled') as cancelled, count(*) filter (where state = 'expired') as expired,
-               count(*) filter (where state = 'requires_action') as requires_action
+               count(*) filter (where state = 'requires_action') as requires_action,
+               count(failing_since) as retrying
           from run group by batch_id),
       of_steps as (
         select r.batch_id, count(s.applied_at) as steps, sum(s.input_tokens)::bigint as input_tokens,
@@ -78,10 +80,10 @@ export const PROVIDER_BATCH_INVARIANTS: readonly Invariant[] = [
          group by r.batch_id),
       both_sides as (
         select b.id as batch_id,
-               array[t.queued, t.completed, t.failed, t.cancelled, t.expired, t.requires_action, t.steps, t.tool_calls, t.failed_tool_calls, t.unknown_tool_calls, t.input_tokens, t.output_tokens,
+               array[t.queued, t.completed, t.failed, t.cancelled, t.expired, t.requires_action, t.retrying, t.steps, t.tool_calls, t.failed_tool_calls, t.unknown_tool_calls, t.input_tokens, t.output_tokens,
                      t.cache_write_5m_tokens, t.cache_write_1h_tokens, t.cache_read_tokens, t.cost_nanousd,
                      t.unpriced_steps] as counted,
-               array[o.queued, o.completed, o.failed, o.cancelled, o.expired, o.requires_action, s.steps, c.tool_calls, c.failed_tool_calls, c.unknown_tool_calls, s.input_tokens, s.output_tokens,
+               array[o.queued, o.completed, o.failed, o.cancelled, o.expired, o.requires_action, o.retrying, s.steps, c.tool_calls, c.failed_tool_calls, c.unknown_tool_calls, s.input_tokens, s.output_tokens,
                      s.cache_write_5m_tokens, s.cache_write_1h_tokens, s.cache_read_tokens, s.cost_nanousd,
                      s.unpriced_steps] as summed
           from batch b

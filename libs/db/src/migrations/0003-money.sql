@@ -63,7 +63,7 @@ alter table run_chunk add column gathered boolean not null default false;
 -- ---------- Retries that end, and say so ----------
 
 alter table run
-  -- When the present step first failed; null: it has not failed. An ended run keeps the last values.
+  -- When the present step of an open run first failed; null: it has not failed.
   add column failing_since timestamptz,
   -- The error of its last attempt: `type` and `message`, bounded in size.
   add column last_error json,
@@ -72,6 +72,9 @@ alter table run
   add constraint run_failing check (num_nonnulls(failing_since, last_error, next_attempt_at) in (0, 3));
 -- Only runs with a failed step are in it, so updates of all others stay HOT.
 create index run_failing on run (batch_id) where failing_since is not null;
+
+-- Open runs whose present step has failed: counted, because in an outage they are all runs of a batch.
+alter table batch_tally add column retrying integer not null default 0;
 
 -- Outages of the provider, as proven by fresh requests. A row stays for the count.
 create table model_outage (

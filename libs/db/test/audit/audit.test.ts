@@ -388,6 +388,10 @@ const BREAKS: Readonly<Record<string, Readonly<Record<string, readonly string[]>
   I11: {
     'a run is still counted as queued': [`update batch_tally set queued = queued + 1`],
     'a failed call is not counted': [`update tool_call set state = 'failed' where state = 'succeeded'`],
+    'a run is still counted as tried again': [`update batch_tally set retrying = retrying + 1`],
+    'a run that is tried again is not counted': [
+      `update run set failing_since = now(), last_error = '{}', next_attempt_at = now() where state = 'ready'`,
+    ],
     'a run is counted twice': [`update batch_tally set completed = completed + 1 where completed > 0`],
     'tokens are lost': [`update batch_tally set output_tokens = output_tokens - 1 where output_tokens > 0`],
     'money is not booked': [`update step set cost_nanousd = cost_nanousd + 1 where state = 'done'`],

@@ -26,16 +26,19 @@ describe.each(['never counted', 'counted', 'counted while nearly none could be s
       await sql`
         update run set failing_since = app_now(), next_attempt_at = app_now(),
                        last_error = '{"type": "overloaded_error", "message": "Overloaded"}'
-         where batch_id = ${batchId} and ordinal % 100 = 0`.execute(db);
+         where batch_id = ${batchId}`.execute(db);
+      await sql`
+        insert into batch_tally (batch_id, slot, project_id, retrying) values (${batchId}, 0, ${DEFAULT_PROJECT_ID}, 5000)
+      `.execute(db);
     });
 
-    test('is read with its runs that are tried again, and no others', async () => {
+    test('that are all tried again is read with their number and a sample of them', async () => {
       let batch: BatchRow | undefined;
       const plans = await explain(database.url, async (trx) => {
         batch = await readBatch(trx, DEFAULT_PROJECT_ID, batchId);
       });
       expect(batch).toMatchObject({
-        retrying: 50,
+        retrying: 5_000,
         retry_error: { type: 'overloaded_error', message: 'Overloaded' },
         retry_errors_vary: false,
       });

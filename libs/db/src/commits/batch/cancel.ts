@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { Lease } from '../../claims/lease.ts';
 import type { Tx } from '../../connect.ts';
-import { AS_FIRST } from '../../fragments.ts';
+import { AS_FIRST, WITHOUT_FAILURE } from '../../fragments.ts';
 import { NONE_PASSED_ON, passConversationsOn } from '../run/pass-conversations.ts';
 import { putChunk } from '../run/run-chunks.ts';
 import { addToTallies, talliesOfPassing, tallySlot } from './tallies.ts';
@@ -32,18 +32,19 @@ export async function commitRunsCancelled(
     ordinal: number;
     conversation_id: string;
     held: boolean;
+    failing: boolean;
   }>`
     with waiting ${AS_FIRST} (
-      select id, started_at is not null as held from run
+      select id, started_at is not null as held, failing_since is not null as failing from run
        where batch_id = ${batch.id}::uuid and ordinal >= ${from_ordinal} and state in ('queued', 'ready')
        order by ordinal limit ${limit}
          for no key update),
     gone as (delete from queued_input q using waiting w where q.run_id = w.id),
     ended as (
-      update run r set state = 'cancelled', stop_reason = 'cancelled', ended_at = app_now(), overdue_from = null
+      update run r set state = 'cancelled', stop_reason = 'cancelled', ended_at = app_now(), overdue_from = null, ${WITHOUT_FAILURE}
         from waiting w where r.id = w.id
-      returning r.id, r.project_id, r.ordinal, r.conversation_id, w.held)
-    select id, project_id, ordinal, conversation_id, held from ended
+      returning r.id, r.project_id, r.ordinal, r.conversation_id, w.held, w.failing)
+    select id, project_id, ordinal, conversation_id, held, failing from ended
   `.execute(trx);
   const holders = rows.filter((row) => row.held);
   const passed =
@@ -54,11 +55,12 @@ export async function commitRunsCancelled(
           holders.map((run) => run.id),
         )
       : NONE_PASSED_ON;
-  const ended = rows.map(({ project_id, held }) => ({
+  const ended = rows.map(({ project_id, held, failing }) => ({
     batch_id: batch.id,
     project_id,
     cancelled: 1,
     queued: held ? 0 : -1,
+    retrying: failing ? -1 : 0,
   }));
   await addToTallies(trx, [...ended, ...talliesOfPassing(passed)], slot);
   return {

@@ -2,6 +2,7 @@ import type { StepDecision } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
 import type { RunToDecide } from '../../reads/run/runs-to-decide.ts';
+import { isTriedAgain } from '../run/failures.ts';
 import type { PassedOn } from '../run/pass-conversations.ts';
 
 /**
@@ -19,6 +20,7 @@ const COUNTS = [
   'cancelled',
   'expired',
   'requires_action',
+  'retrying',
   'steps',
   'tool_calls',
   'failed_tool_calls',
@@ -77,9 +79,10 @@ const NOTHING = Object.fromEntries(COUNTS.map((name) => [name, 0])) as Record<
   number
 >;
 
-/** Counts a run in the state that it moves to. */
+/** Counts a run in the state that it moves to, and whether it is tried again. */
 export function tallyOfMove(run: RunToDecide, move: StepDecision['run']): TallyChange {
-  const change = { batch_id: run.batch_id, project_id: run.project_id };
+  const retrying = Number(isTriedAgain(run, move)) - Number(run.failing_for_ms !== null);
+  const change = { batch_id: run.batch_id, project_id: run.project_id, retrying };
   return move.state === 'ready' || move.state === 'acting' ? change : { ...change, [move.state]: 1 };
 }
 

@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
-import { AS_FIRST } from '../../fragments.ts';
+import { AS_FIRST, WITHOUT_FAILURE } from '../../fragments.ts';
 import { IS_OVERDUE } from '../../reads/due-conditions.ts';
 import { addToTallies, talliesOfPassing, tallySlot } from '../batch/tallies.ts';
 import { NONE_PASSED_ON, passConversationsOn } from './pass-conversations.ts';
@@ -30,7 +30,7 @@ export async function commitOverdueRuns(trx: Tx, limit: number, slot = tallySlot
        where ${IS_OVERDUE}
        order by overdue_from limit ${limit}),
     overdue ${AS_FIRST} (
-      select id, state, started_at is not null as held from run
+      select id, state, started_at is not null as held, failing_since is not null as failing from run
        where id = any(array(select id from due))
          and ${IS_OVERDUE}
        order by id
@@ -43,10 +43,10 @@ export async function commitOverdueRuns(trx: Tx, limit: number, slot = tallySlot
              error = case o.state when 'requires_action' then null
                      else json_build_object('message', 'The run passed its deadline before it was done.') end,
              ended_at = case o.state when 'requires_action' then null else app_now() end,
-             overdue_from = case o.state when 'requires_action' then r.deadline_at end
+             overdue_from = case o.state when 'requires_action' then r.deadline_at end, ${WITHOUT_FAILURE}
         from overdue o where r.id = any(array(select id from overdue)) and r.id = o.id
-      returning r.id, r.project_id, r.batch_id, r.conversation_id, o.held, o.state as was, r.state)
-    select id, project_id, batch_id, conversation_id, held, was, state from moved
+      returning r.id, r.project_id, r.batch_id, r.conversation_id, o.held, o.failing, o.state as was, r.state)
+    select id, project_id, batch_id, conversation_id, held, failing, was, state from moved
   `.execute(trx);
   const [first] = rows;
   if (first === undefined) return { ended: 0, released: 0, started: 0, ended_batch_ids: [] };
@@ -70,11 +70,12 @@ export async function commitOverdueRuns(trx: Tx, limit: number, slot = tallySlot
           holders.map((run) => run.conversation_id),
           holders.map((run) => run.id),
         );
-  const left = rows.map(({ batch_id, project_id, was, state }) => ({
+  const left = rows.map(({ batch_id, project_id, was, state, failing }) => ({
     batch_id,
     project_id,
     ...(was === 'ready' ? {} : { [was]: -1 }),
     failed: state === 'failed' ? 1 : 0,
+    retrying: failing ? -1 : 0,
   }));
   await addToTallies(trx, [...left, ...talliesOfPassing(passed)], slot);
   const ended_batch_ids = [...new Set([...ended, ...passed.cancelled].map((run) => run.batch_id))];
@@ -87,6 +88,7 @@ interface Overdue {
   readonly batch_id: string;
   readonly conversation_id: string;
   readonly held: boolean;
+  readonly failing: boolean;
   readonly was: 'queued' | 'ready' | 'requires_action';
   readonly state: 'failed' | 'acting';
 }

@@ -80,7 +80,7 @@ export async function commitDecisions(
     last_seq: run.last_seq + decision.messages.length,
   }));
   await moveRuns(trx, moves);
-  await noteFailures(trx, decided);
+  await noteFailures(trx, moves);
   await settleReservations(
     trx,
     decided.flatMap(({ run, decision: { key, step } }) =>
@@ -188,6 +188,7 @@ export async function commitRunsEnded(
 ): Promise<CommitReport> {
   const moves = ended.map(({ run, move }) => ({ run, move, last_seq: run.last_seq }));
   await moveRuns(trx, moves);
+  await noteFailures(trx, moves);
   const counted = moves.map(({ run, move }) => tallyOfMove(run, move));
   return settleMoves(trx, moves, counted, slot);
 }

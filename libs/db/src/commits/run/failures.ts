@@ -1,28 +1,30 @@
 import { errorTypeLabel } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
+import type { RunToDecide } from '../../reads/run/runs-to-decide.ts';
 import { storableJson } from '../json-rows.ts';
 import { unnestRows } from '../unnest-rows.ts';
-import type { DecidedRun } from './decided-rows.ts';
+import type { DecidedRun, RunMoved } from './decided-rows.ts';
 
 interface Noted {
   readonly id: string;
-  /** Null: the step has succeeded. */
+  /** Null: the step has succeeded, or the run has ended. */
   readonly last_error: string | null;
   readonly delay_ms: number;
 }
 
 /**
- * Notes on runs whose attempt failed since when, with which error, and when the next attempt is due; clears it on runs
- * whose step has succeeded after a failure. Writes nothing when no step failed.
+ * Notes on runs whose attempt failed since when, with which error, and when the next attempt is due; clears it on failing
+ * runs whose step has succeeded or which end. Writes nothing when no step failed.
  * Locks: the runs, which `moveRuns` has written before.
  */
-export async function noteFailures(trx: Tx, decided: readonly DecidedRun[]): Promise<void> {
-  const rows = decided.flatMap(({ run, decision: { run: move } }): Noted[] => {
+export async function noteFailures(trx: Tx, moves: readonly RunMoved[]): Promise<void> {
+  const rows = moves.flatMap(({ run, move }): Noted[] => {
     if (move.state === 'ready' && move.last_error !== undefined)
       return [{ id: run.id, last_error: storableJson(move.last_error), delay_ms: move.delay_ms }];
-    const isSameStep = move.state === 'ready' && move.step_number === run.step_number;
-    return run.failing_for_ms === null || isSameStep ? [] : [{ id: run.id, last_error: null, delay_ms: 0 }];
+    return run.failing_for_ms === null || isTriedAgain(run, move)
+      ? []
+      : [{ id: run.id, last_error: null, delay_ms: 0 }];
   });
   if (rows.length === 0) return;
   await sql`
@@ -40,6 +42,14 @@ export async function noteFailures(trx: Tx, decided: readonly DecidedRun[]): Pro
       from d
      where t.id = d.id
   `.execute(trx);
+}
+
+/** Returns whether a run has a failed step after its move that is tried again. */
+export function isTriedAgain(run: RunToDecide, move: RunMoved['move']): boolean {
+  if (move.state !== 'ready') return false;
+  return (
+    move.last_error !== undefined || (run.failing_for_ms !== null && move.step_number === run.step_number)
+  );
 }
 
 /**

@@ -73,10 +73,6 @@ function sumOf<Name extends Exclude<keyof BatchTallyTable, 'batch_id' | 'slot' |
 /** Runs whose errors are read for the reason of a batch. */
 const SAMPLED_RUNS = 100;
 
-/** The runs of an open batch that are tried again. Index: `run_failing`, which holds few others. */
-const RETRYING = sql`
-  from run where batch_id = b.id and failing_since is not null and ended_at is null and b.completed_at is null`;
-
 /** Selects batches with their counts and caps. Index: primary keys, `run_failing`. */
 function selectBatches(db: Database) {
   return db
@@ -88,7 +84,7 @@ function selectBatches(db: Database) {
           .whereRef('batch_id', '=', 'b.id')
           .select([
             ...[sumOf('queued'), sumOf('requires_action'), sumOf('completed'), sumOf('failed')],
-            ...[sumOf('cancelled'), sumOf('expired'), sumOf('steps'), sumOf('tool_calls')],
+            ...[sumOf('cancelled'), sumOf('expired'), sumOf('retrying'), sumOf('steps'), sumOf('tool_calls')],
             ...[sumOf('failed_tool_calls'), sumOf('input_tokens'), sumOf('output_tokens')],
             ...[sumOf('cache_read_tokens'), sumOf('unknown_tool_calls')],
             sql<number>`coalesce(sum(cache_write_5m_tokens + cache_write_1h_tokens), 0)::bigint`.as(
@@ -100,15 +96,12 @@ function selectBatches(db: Database) {
           .as('t'),
       (join) => join.onTrue(),
     )
-    .innerJoinLateral(
-      sql<{ retrying: number }>`(select count(*)::int as retrying ${RETRYING})`.as('w'),
-      (join) => join.onTrue(),
-    )
     .leftJoinLateral(
       sql<{ retry_error: LastError; retry_errors_vary: boolean }>`(
         select (array_agg(last_error order by next_attempt_at desc))[1] as retry_error,
                count(*) <> sum(count(*)) over () as retry_errors_vary
-          from (select last_error, next_attempt_at ${RETRYING} limit ${SAMPLED_RUNS}) s
+          from (select last_error, next_attempt_at from run where batch_id = b.id and failing_since is not null
+                 limit ${SAMPLED_RUNS}) s
          group by last_error->>'type' order by count(*) desc, last_error->>'type' limit 1)`.as('e'),
       (join) => join.onTrue(),
     )
@@ -121,7 +114,7 @@ function selectBatches(db: Database) {
     .select(['b.pilot', 'b.pilot_state', 'b.pilot_ended_at', 'b.pilot_result'])
     .select(sql<number | null>`cardinality(b.pilot_ordinals)`.as('pilot_runs'))
     .select(['g.max_cost_nanousd', 'g.max_output_tokens', 'g.reserved_nanousd', 'g.reserved_output_tokens'])
-    .select(['w.retrying', 'e.retry_error', 'e.retry_errors_vary'])
+    .select(['e.retry_error', 'e.retry_errors_vary'])
     .select(['g.overshoots', 'g.cut_offs'])
     .selectAll('t');
 }

@@ -38,7 +38,7 @@ export interface RunRow {
   readonly ended_at: Date | null;
   readonly max_cost_nanousd: number | null;
   readonly max_output_tokens: number | null;
-  /** When its present step first failed, the last error and the time of the next attempt; of an ended run, the last ones. */
+  /** When the present step of an open run first failed, the last error and the time of the next attempt; null if none did. */
   readonly failing_since: Date | null;
   readonly last_error: LastError | null;
   readonly next_attempt_at: Date | null;
