@@ -112,6 +112,8 @@ test('parallel calls of memory and module tools are all answered in one message,
       tools: ['core_memory_append', 'shout'],
     },
   ]);
+  // An enforced schema would keep the model from the invalid call.
+  await house.rows('update definition set strict = null');
   await house.drive(house.worker({ tools: shout }));
   const messages = await house.rows<{ role: string; content: Record<string, unknown>[] }>(
     'select role, content from message where run_id = $1 order by seq',

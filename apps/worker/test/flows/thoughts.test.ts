@@ -67,11 +67,11 @@ const systemsOf = (requests: readonly SentParams[]): number =>
 
 describe('thinking bound to its prefix', () => {
   test.each(['opus-5-5', 'haiku-5-5', 'fable-5-2'])(
-    'is sent back on %s until the memory changes; later thinking is sent back again',
+    'is sent back on %s within a run, whatever the run writes into its memory',
     async (model) => {
       const lines = [look(1), look(2), append('One.'), look(3), look(4)];
       await drive(await house.submit([{ ...thinker(...lines), model: `anthropic/claude-${model}` }]));
-      expect(thoughtsIn(sent)).toEqual(['', 't', 'tt', '---', '---t', '---tt']);
+      expect(thoughtsIn(sent)).toEqual(['', 't', 'tt', 'ttt', 'tttt', 'ttttt']);
     },
   );
 
@@ -81,31 +81,31 @@ describe('thinking bound to its prefix', () => {
     expect(thoughtsIn(sent)).toEqual(['', 't', 'tt', 'ttt']);
   });
 
-  test('is left out completely if the memory returns to an earlier state', async () => {
+  test('is sent back if the memory returns to an earlier state', async () => {
     const undo = call('core_memory_replace', { label: 'notes', old_content: '\nOne.', new_content: '' });
     const lines = [look(1), append('One.'), look(2), undo, look(3)];
     await drive(await house.submit([{ ...thinker(...lines), tools: [...TOOLS, 'core_memory_replace'] }]));
-    expect(thoughtsIn(sent)).toEqual(['', 't', '--', '--t', '----', '----t']);
+    expect(thoughtsIn(sent)).toEqual(['', 't', 'tt', 'ttt', 'tttt', 'ttttt']);
   });
 
   test.each([
     ['memory', { command: 'rename', old_path: '/memories/notes', new_path: '/memories/facts' }],
     ['memory_apply_patch', { patch: '*** Update Block: notes\n*** Move to: facts' }],
-  ])('is left out after a block that %s relabelled', async (tool, args) => {
+  ])('is sent back after a block that %s relabelled', async (tool, args) => {
     const lines = [look(1), call(tool, args), look(2), look(3)];
     await drive(await house.submit([{ ...thinker(...lines), tools: [...TOOLS, tool] }]));
-    expect(thoughtsIn(sent)).toEqual(['', 't', '--', '--t', '--tt']);
-    expect(systemsOf(sent)).toBe(2);
+    expect(thoughtsIn(sent)).toEqual(['', 't', 'tt', 'ttt', 'tttt']);
+    expect(systemsOf(sent)).toBe(1);
   });
 
-  test('is left out after each new label in a batch under review', async () => {
+  test('is sent back after each new label in a batch under review', async () => {
     const rename = (from: string, to: string): string =>
       call('memory', { command: 'rename', old_path: from, new_path: to });
     const lines = [look(1), rename('notes', 'facts'), look(2), rename('facts', 'truths'), look(3)];
     const run = { ...thinker(...lines), tools: [...TOOLS, 'memory'] };
     await drive(await house.submit([run], { apply: 'review' }));
-    expect(thoughtsIn(sent)).toEqual(['', 't', '--', '--t', '----', '----t']);
-    expect(systemsOf(sent)).toBe(3);
+    expect(thoughtsIn(sent)).toEqual(['', 't', 'tt', 'ttt', 'tttt', 'ttttt']);
+    expect(systemsOf(sent)).toBe(1);
   });
 
   test('is left out by the next run if a person has relabelled a block since', async () => {
@@ -124,12 +124,12 @@ describe('thinking bound to its prefix', () => {
     expect(thoughtsIn(sent)).toEqual(['--', '--t']);
   });
 
-  test('is left out by the next run only if the memory was written since', async () => {
+  test('is left out by the next run, which has a prompt of its own', async () => {
     const first = await house.submit([thinker(look(1))]);
     await drive(first);
     const again = { ...thinker(look(2)), agent_id: first.agent_ids[0] ?? '' };
     await drive(await house.submit([again]));
-    expect(thoughtsIn(sent)).toEqual(['tt', 'ttt']);
+    expect(thoughtsIn(sent)).toEqual(['--', '--t']);
     const [block] = await house.rows<{ id: string }>('select id from block');
     await inTransaction(house.database.db, (trx) =>
       writeBlock(trx, block!.id, 1, noted({ value: 'Else.', conflict_policy: 'reject' })),
@@ -146,7 +146,7 @@ describe('thinking bound to its prefix', () => {
     await drive(await house.submit([again]));
     expect(thoughtsIn(sent)).toEqual(['--', '--t']);
     await drive(await house.submit([{ ...again, client_tools: [] }]));
-    expect(thoughtsIn(sent)).toEqual(['--tt', '--ttt']);
+    expect(thoughtsIn(sent)).toEqual(['----', '----t']);
   });
 });
 
@@ -180,11 +180,11 @@ describe('the metadata in a prompt', () => {
     expect(systemsOf(sent)).toBe(1);
   });
 
-  test('is renewed, with its time, as soon as some of it changes', async () => {
+  test('stays that of the begin of the run, so thinking is sent back', async () => {
     await drive(
       await house.submit([searcher(look(1), keep('A passage.'), look(2), append('One.'), look(3))]),
     );
-    expect(thoughtsIn(sent)).toEqual(['', 't', '--', '--t', '----', '----t']);
-    expect(systemsOf(sent)).toBe(3);
+    expect(thoughtsIn(sent)).toEqual(['', 't', 'tt', 'ttt', 'tttt', 'ttttt']);
+    expect(systemsOf(sent)).toBe(1);
   });
 });

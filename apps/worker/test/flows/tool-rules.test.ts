@@ -263,7 +263,6 @@ describe('tool rules, applied by workers', () => {
       ],
     });
     const [first, second] = sent;
-    expect(first?.system?.[0]).toMatchObject({ cache_control: { type: 'ephemeral' } });
     expect(first?.system?.[0]?.text).toMatch(
       /^You keep the memory of one package\.\n\n<tool_usage_rules>[^]*Calling ship ends your response\.[^]*<\/tool_usage_rules>$/,
     );
