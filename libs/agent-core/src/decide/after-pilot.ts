@@ -146,7 +146,7 @@ function sentenceOf({ total }: PilotFacts, { cost_nanousd: cost, output_tokens }
   return `${all} cost $${roughUsd(expected)}${range}.`;
 }
 
-/** Prints dollars with about three digits, without an exponent. */
+/** Prints dollars with cents, and amounts below $1 with three digits, without an exponent. */
 function roughUsd(nanoUsd: number): string {
   const usd = nanoUsd / 1e9;
   const digits = usd === 0 ? 0 : 2 - Math.floor(Math.log10(Math.abs(usd)));

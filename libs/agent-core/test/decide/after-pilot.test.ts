@@ -55,6 +55,12 @@ describe('a batch after its pilot', () => {
       /^The pilot of 1 run has ended\. All 100 runs are projected to cost \$0\.0123\. Resume/,
     ],
     [
+      'says large amounts with cents',
+      { settings: settings({ then: 'pause' }), runs: [run({ cost_nanousd: 1.065 * USD })] },
+      ...(['pause', 'waiting'] as const),
+      /cost \$106\.50\./,
+    ],
+    [
       'says that it costs nothing',
       { settings: settings({ then: 'pause' }), runs: [run({ cost_nanousd: 0 })] },
       ...(['pause', 'waiting'] as const),
