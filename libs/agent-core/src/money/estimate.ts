@@ -252,7 +252,8 @@ function addExpected(
     const requests = runs * share;
     const { output_tokens } = usage;
     const cost = costOf(usage);
-    // Only a step with another behind it writes its new part to the cache.
+    // The mark by which a later step reads its prefix writes its new part too, even in the last step. A single step reads
+    // nothing, so it needs no mark.
     const fresh = steps.length === 1 ? 'input_tokens' : 'cache_write_5m_tokens';
     const kept = Math.min(before, prompt);
     const cached = costOf({ cache_read_tokens: kept, [fresh]: prompt - kept, output_tokens });
