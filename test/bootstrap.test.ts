@@ -138,6 +138,18 @@ test.each(['start', 'demo'])(
   },
 );
 
+test('the start accepts the same keys as the API', () => {
+  const source = readFileSync(join(import.meta.dirname, '../scripts/bootstrap.mjs'), 'utf8');
+  const [, pattern = ''] = /^const API_KEY = \/(.+)\/;$/m.exec(source) ?? [];
+  const lengths = ['', 'k'.repeat(15), 'k'.repeat(16), 'k'.repeat(1_000)];
+  const characters = Array.from({ length: 300 }, (_, code) => `key_of_the_night${String.fromCharCode(code)}`);
+  for (const key of [...lengths, ...characters])
+    expect({ key, accepted: new RegExp(pattern).test(key) }).toEqual({
+      key,
+      accepted: environment.shape.NIGHTSHIFT_API_KEY.safeParse(key).success,
+    });
+});
+
 test.each([
   ['start', ''],
   ['start', 'a_key_of_16_chars'],

@@ -382,6 +382,7 @@ create table deleted_item (
   constraint deleted_item_pkey PRIMARY KEY (id),
   constraint deleted_item_kind_check CHECK ((kind = ANY (ARRAY['tool'::text, 'schedule'::text])))
 );
+CREATE INDEX deleted_item_by_age ON public.deleted_item USING btree (deleted_at);
 
 create table doubted_submission (
   nonce text not null,

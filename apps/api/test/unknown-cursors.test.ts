@@ -13,11 +13,16 @@ beforeAll(async () => {
     const { body } = await api.call('POST', '/v1/batches', {
       requests: [{ agent_id: agent, input: 'Hello.' }],
     });
+    const schedule = await api.call('POST', '/v1/schedules', {
+      ...{ name: who, cron: '0 2 * * *', time_zone: 'UTC' },
+      body: { requests: [{ agent_id: agent, input: 'Hello.' }] },
+    });
     const [run] = (await api.call('GET', `/v1/runs?batch_id=${body.id}`)).body;
     const [block] = (await api.call('GET', `/v1/agents/${agent}/core-memory/blocks`)).body;
     Object.assign(ids, {
       [`${who}_job`]: body.id,
       [`${who}_run`]: run.id,
+      [`${who}_schedule`]: schedule.body.id,
       [`${who}_block`]: block.id,
       [`${who}_step`]: toWireId('step', stepUuid({ run_id: run.id.slice(4), number: 1, attempt: 0 })),
       [`${who}_message`]: toWireId('message', messageUuid(run.conversation_id.slice(-36), 1)),
@@ -80,6 +85,9 @@ describe.each([
 
 test.each([
   ['/v1/runs?batch_id={own_job}', '{other_run}'],
+  ['/v1/runs?agent_id={own_agent}', '{other_run}'],
+  ['/v1/runs?agent_ids={own_agent}&active=true', '{other_run}'],
+  ['/v1/batches?schedule_id={own_schedule}', '{own_job}'],
   ['/v1/runs/{own_run}/steps', '{other_step}'],
   ['/v1/steps?run_id={own_run}', '{other_step}'],
   ['/v1/runs/{own_run}/messages', '{other_message}'],

@@ -336,6 +336,7 @@ export {
 export {
   commitWaitingRunsStarted,
   deleteOldIdempotencyKeys,
+  forgetDeletedItems,
   markIdleBatches,
   type WaitingReport,
 } from './commits/run/sweep.ts';

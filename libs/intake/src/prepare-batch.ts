@@ -26,7 +26,13 @@ export type BatchSource = FleetRequest | RewriteRequest;
 
 /** The fields of a body that are columns of the batch, not part of its source. */
 const OPTIONS = [
-  ...['callback_url', 'metadata', 'apply', 'hold_if', 'pilot', 'max_cost_usd', 'max_output_tokens'],
+  'callback_url',
+  'metadata',
+  'apply',
+  'hold_if',
+  'pilot',
+  'max_cost_usd',
+  'max_output_tokens',
 ];
 
 /**

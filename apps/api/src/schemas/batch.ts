@@ -115,8 +115,8 @@ export const batchInput = z
     max_cost_usd: maxCostUsd
       .nullish()
       .describe(
-        'Most US dollars that all runs together may cost. Each step reserves its worst case before it is sent, so the ' +
-          'cap is never exceeded; at the cap the batch pauses until the cap is raised. Beyond Letta.',
+        'Most US dollars that all runs together may cost. Each step reserves its largest cost before it is sent; ' +
+          'see `limits.overshoots`. At the cap the batch pauses until the cap is raised. Beyond Letta.',
       ),
     max_output_tokens: maxOutputTokens
       .nullish()

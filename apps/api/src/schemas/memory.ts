@@ -134,7 +134,8 @@ export const acceptInput = heldFilterFields
       .default('fail')
       .describe(
         'A change of a block that has been edited since the agent saw it: `fail` reports it, and it stays held; `rebase` ' +
-          'merges it with the present text by lines, and fails if both changed the same lines; `force` overwrites the edits.',
+          'merges it with the present text by lines, and fails if both changed the same lines; `force` overwrites the edits. ' +
+          'One request rebases or forces at most 100 changes of a block; further ones stay held and are listed, so repeat it.',
       ),
   })
   .meta({ id: 'AcceptInput' })

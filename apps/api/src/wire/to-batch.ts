@@ -95,7 +95,8 @@ function toPilot({
   return {
     state: pilot_state,
     runs: pilot_runs ?? runs,
-    ...{ then, failure_rate },
+    then,
+    failure_rate,
     ended_at: pilot_ended_at?.toISOString() ?? null,
     result: pilot_result === null ? null : toPilotResult(pilot_result),
   };
@@ -105,7 +106,9 @@ function toPilotResult(result: PilotResult): NonNullable<BatchResponse['pilot']>
   const { completed, failed, cancelled, output_tokens, stop_reasons, errors, projection } = result;
   const cost = projection.cost_nanousd;
   return {
-    ...{ completed, failed, cancelled },
+    completed,
+    failed,
+    cancelled,
     cost_usd: toUsd(result.cost_nanousd),
     output_tokens,
     steps: { mean: result.steps_mean, max: result.steps_max },

@@ -170,6 +170,16 @@ describe('one look', () => {
     await sweep(worker);
     expect(await dueFlows(worker)).toEqual([]);
     await house.rows(
+      `insert into deleted_item (id, project_id, kind, created_at, deleted_at)
+       select gen_random_uuid(), project_id, 'tool', created_at, app_now() - days * interval '1 day'
+         from batch, unnest(array[8, 6]) as days where id = $1`,
+      [id],
+    );
+    expect(await dueFlows(worker)).toEqual(['sweep']);
+    await sweep(worker);
+    expect(await dueFlows(worker)).toEqual([]);
+    expect(await house.rows('select kind from deleted_item')).toHaveLength(1);
+    await house.rows(
       `update batch set state = 'running', completed_at = null, next_due_at = null where id = $1`,
       [id],
     );

@@ -63,7 +63,7 @@ const thoughtsIn = (requests: readonly SentParams[]): readonly string[] =>
       .join(''),
   );
 const systemsOf = (requests: readonly SentParams[]): number =>
-  new Set(requests.map(({ system }) => JSON.stringify(system))).size;
+  new Set(requests.map(({ system }) => JSON.stringify(system?.map(({ text }) => text)))).size;
 
 describe('thinking bound to its prefix', () => {
   test.each(['opus-5-5', 'haiku-5-5', 'fable-5-2'])(

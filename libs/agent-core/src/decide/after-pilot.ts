@@ -79,7 +79,6 @@ export interface AfterPilot {
   /** Why the batch pauses; null if it goes on. */
   readonly reason: string | null;
   readonly result: PilotResult;
-  readonly projection: PilotProjection;
 }
 
 const ERRORS_MAX = 10;
@@ -92,22 +91,20 @@ const ERROR_CHARS_MAX = 300;
 export function decideAfterPilot(facts: PilotFacts): AfterPilot {
   const { settings, open_runs, runs } = facts;
   const result = resultOf(facts);
-  const { projection } = result;
-  const decided = { result, projection };
-  if (open_runs <= 0) return { move: 'go_on', state: 'passed', reason: null, ...decided };
+  if (open_runs <= 0) return { move: 'go_on', state: 'passed', reason: null, result };
   const problem = problemOf(facts, result);
   if (problem === null && settings.then === 'continue')
-    return { move: 'go_on', state: 'passed', reason: null, ...decided };
+    return { move: 'go_on', state: 'passed', reason: null, result };
   const said = [
     `The pilot of ${runs.length} ${runs.length === 1 ? 'run' : 'runs'} has ended.`,
     ...(problem === null ? [] : [problem.sentence]),
-    ...(problem?.kind === 'cap' ? [] : [sentenceOf(facts, projection)]),
+    ...(problem?.kind === 'cap' ? [] : [sentenceOf(facts, result.projection)]),
     problem?.kind === 'cap'
       ? 'Raise the cap and resume the batch to send the others, or cancel it.'
       : 'Resume the batch to send the others, or cancel it.',
   ];
   const state = settings.then === 'pause' ? 'waiting' : 'stopped';
-  return { move: 'pause', state, reason: said.join(' '), ...decided };
+  return { move: 'pause', state, reason: said.join(' '), result };
 }
 
 interface Problem {
@@ -146,7 +143,7 @@ function sentenceOf({ total }: PilotFacts, { cost_nanousd: cost, output_tokens }
   return `${all} cost $${roughUsd(expected)}${range}.`;
 }
 
-/** Prints dollars with about three digits, without an exponent. */
+/** Prints dollars with cents, and amounts below $1 with three digits, without an exponent. */
 function roughUsd(nanoUsd: number): string {
   const usd = nanoUsd / 1e9;
   const digits = usd === 0 ? 0 : 2 - Math.floor(Math.log10(Math.abs(usd)));

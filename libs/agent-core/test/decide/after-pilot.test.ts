@@ -55,6 +55,12 @@ describe('a batch after its pilot', () => {
       /^The pilot of 1 run has ended\. All 100 runs are projected to cost \$0\.0123\. Resume/,
     ],
     [
+      'says large amounts with cents',
+      { settings: settings({ then: 'pause' }), runs: [run({ cost_nanousd: 1.065 * USD })] },
+      ...(['pause', 'waiting'] as const),
+      /cost \$106\.50\./,
+    ],
+    [
       'says that it costs nothing',
       { settings: settings({ then: 'pause' }), runs: [run({ cost_nanousd: 0 })] },
       ...(['pause', 'waiting'] as const),
@@ -169,14 +175,14 @@ describe('a batch after its pilot', () => {
   test('pauses with a reason or goes on without one, and never goes on where a pause is asked for', () => {
     fc.assert(
       fc.property(anyFacts, (drawn) => {
-        const { move, state, reason, result, projection } = decideAfterPilot(drawn);
+        const { move, state, reason, result } = decideAfterPilot(drawn);
         expect(move === 'pause').toBe(reason !== null);
         expect(move === 'pause').toBe(state !== 'passed');
         if (drawn.settings.then === 'pause') expect(move).toBe(drawn.open_runs > 0 ? 'pause' : 'go_on');
         expect(result.completed + result.failed + result.cancelled).toBe(drawn.runs.length);
         if (move === 'go_on' && drawn.open_runs > 0) {
           expect(result.failed).toBeLessThanOrEqual(drawn.settings.failure_rate * drawn.runs.length);
-          const { cost_nanousd, output_tokens } = projection;
+          const { cost_nanousd, output_tokens } = result.projection;
           expect(cost_nanousd?.expected ?? 0).toBeLessThanOrEqual(drawn.cap.cost_nanousd ?? Infinity);
           expect(output_tokens.expected).toBeLessThanOrEqual(drawn.cap.output_tokens ?? Infinity);
         }

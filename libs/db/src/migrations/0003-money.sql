@@ -175,7 +175,8 @@ on conflict (batch_id, slot) do update set unknown_tool_calls = excluded.unknown
 
 -- ---------- Cursors of deleted items ----------
 
--- The places of deleted tools and schedules in their lists: a client that deletes while listing goes on from there.
+-- The places of deleted tools and schedules in their lists: a client that deletes while listing goes on from there. Kept for
+-- some days.
 create table deleted_item (
   id uuid primary key,
   project_id uuid not null references project,
@@ -183,6 +184,7 @@ create table deleted_item (
   created_at timestamptz not null,
   deleted_at timestamptz not null default app_now()
 );
+create index deleted_item_by_age on deleted_item (deleted_at);
 
 
 -- ---------- Pilots ----------

@@ -47,6 +47,11 @@ export function isOldKey(days: number): RawBuilder<boolean> {
   return sql`created_at < (select app_now()) - ${days} * interval '1 day'`;
 }
 
+/** For a deleted item: it was deleted more than `days` ago. Index: `deleted_item_by_age`. */
+export function isOldDeletedItem(days: number): RawBuilder<boolean> {
+  return sql`deleted_at < (select app_now()) - ${days} * interval '1 day'`;
+}
+
 /** Minimum ratio of an audit's interval to its duration, because stored data grows and an audit reads all of it. */
 const AUDIT_SHARE = 20;
 /** Wait for an unfinished audit, as a multiple of the last duration; its worker has crashed by then. */

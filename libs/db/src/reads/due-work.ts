@@ -1,7 +1,15 @@
 import type { BatchState, ProviderBatchState } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Database } from '../connect.ts';
-import { FREED_BUDGETS, IS_DUE, IS_IDLE, isAnyOverdue, isAuditDue, isOldKey } from './due-conditions.ts';
+import {
+  FREED_BUDGETS,
+  IS_DUE,
+  IS_IDLE,
+  isAnyOverdue,
+  isAuditDue,
+  isOldDeletedItem,
+  isOldKey,
+} from './due-conditions.ts';
 
 /** The parameters of a look for due work. */
 export interface DueWorkQuestion<P extends ProviderBatchState, B extends BatchState> {
@@ -11,6 +19,8 @@ export interface DueWorkQuestion<P extends ProviderBatchState, B extends BatchSt
   readonly audit_interval_ms: number;
   /** Age at which idempotency keys are deleted. Unit: days. */
   readonly idempotency_key_days: number;
+  /** Age at which the cursors of deleted items are forgotten. Unit: days. */
+  readonly deleted_item_days: number;
   /** Maximum runs past their deadline to examine, including runs at the provider; null: all. */
   readonly late_runs_max: number | null;
 }
@@ -51,7 +61,8 @@ export async function readDueWork<P extends ProviderBatchState, B extends BatchS
              or exists (select ${FREED_BUDGETS})
              or exists (select from queued_input)
              or exists (select from agent where keeps_blocks)
-             or exists (select from idempotency_key where ${isOldKey(question.idempotency_key_days)}) as sweep,
+             or exists (select from idempotency_key where ${isOldKey(question.idempotency_key_days)})
+             or exists (select from deleted_item where ${isOldDeletedItem(question.deleted_item_days)}) as sweep,
            ${isAuditDue(question.audit_interval_ms)} as audit,
            exists (select from schedule where next_due_at <= app_now() + interval '1 minute') as schedules
   `.execute(db);

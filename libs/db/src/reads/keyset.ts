@@ -42,20 +42,22 @@ type ListedTable = 'agent' | 'block' | 'tool' | 'batch' | 'run' | 'schedule';
 
 /**
  * Returns the page as conditions on `alias.<time>, alias.id`, for an index on them. A cursor stands at its stored position,
- * which outlives a deleted tool or schedule: a client that deletes while listing goes on.
- * Throws: `validation_failed` for an unknown id.
+ * which outlives a deleted tool or schedule: a client that deletes while listing goes on. `owner` is the condition on `alias`
+ * for what an item of the list keeps for life, as its project; states and attachments may change while a client lists.
+ * Throws: `validation_failed` for an id that is unknown or of another owner.
  */
 export async function toKeyset(
   db: Database,
   page: Page,
   table: ListedTable,
   alias: string,
+  owner: RawBuilder<unknown>,
   time: 'created_at' | 'updated_at' = 'created_at',
 ): Promise<Keyset> {
   const key = sql`(${sql.ref(`${alias}.${time}`)}, ${sql.ref(`${alias}.id`)})`;
   const at = (position: Position): RawBuilder<unknown> =>
     sql`(${position.time}::timestamptz, ${position.id}::uuid)`;
-  const stored = await findPositions(db, table, time, [page.after, page.before]);
+  const stored = await findPositions(db, { table, alias, owner, time }, [page.after, page.before]);
   const find = (side: 'after' | 'before'): Position | undefined => {
     const cursor = page[side];
     if (cursor === null) return undefined;
@@ -93,18 +95,24 @@ function symbol(order: 'asc' | 'desc', side: 'after' | 'before'): RawBuilder<Sql
 
 async function findPositions(
   db: Database,
-  table: ListedTable,
-  time: 'created_at' | 'updated_at',
+  list: {
+    readonly table: ListedTable;
+    readonly alias: string;
+    readonly owner: RawBuilder<unknown>;
+    readonly time: 'created_at' | 'updated_at';
+  },
   cursors: readonly (string | null)[],
 ): Promise<ReadonlyMap<string, Position>> {
   const ids = cursors.filter((cursor) => cursor !== null);
   if (ids.length === 0) return new Map();
+  const { table, alias, owner, time } = list;
+  const find = (from: string): RawBuilder<unknown> => sql`
+    select id, ${sql.ref(time)}::text as time from ${sql.table(from)} as ${sql.id(alias)}
+     where id = any(${ids}::uuid[]) and ${owner}`;
   const deleted =
     table === 'tool' || table === 'schedule'
-      ? sql`union all select id, created_at::text from deleted_item where id = any(${ids}::uuid[]) and kind = ${table}`
+      ? sql`union all ${find('deleted_item')} and kind = ${table}`
       : sql``;
-  const { rows } = await sql<Position>`
-    select id, ${sql.ref(time)}::text as time from ${sql.table(table)} where id = any(${ids}::uuid[]) ${deleted}
-  `.execute(db);
+  const { rows } = await sql<Position>`${find(table)} ${deleted}`.execute(db);
   return new Map(rows.map((row) => [row.id, row]));
 }

@@ -2,6 +2,7 @@ import { sql } from 'kysely';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import {
   acceptByRule,
+  acceptHeldChanges,
   DEFAULT_PROJECT_ID,
   listHeldChanges,
   newId,
@@ -105,3 +106,25 @@ test.each(STATISTICS)(
       expect(Math.max(0, ...rowsReadOf(plans, table))).toBeLessThanOrEqual(3 * limit);
   },
 );
+
+test('each further round of forced changes reads its own changes alone', async () => {
+  await count('counted');
+  await sql`update batch set state = 'completed', completed_at = app_now() where id = ${batchId}`.execute(db);
+  const readWith = async (rounds: number): Promise<number> => {
+    const sharers = agentIds.slice(0, rounds);
+    const plans = await explain(database.url, async (trx) => {
+      await sql`
+        with one as (select block_id from held_change where batch_id = ${batchId} and agent_id = ${sharers[0]}::uuid),
+        v as (insert into block_revision (block_id, revision, project_id, based_on, value, char_limit, read_only)
+              select block_id, 2, ${DEFAULT_PROJECT_ID}::uuid, 1, 'edited', 100, false from one),
+        b as (update block set head_revision = 2 where id in (select block_id from one))
+        update held_change set block_id = (select block_id from one)
+         where batch_id = ${batchId} and agent_id = any(${sharers}::uuid[])`.execute(trx);
+      const everything = { agent_ids: null, block_ids: null };
+      const done = await acceptHeldChanges(trx, DEFAULT_PROJECT_ID, batchId, everything, { kind: 'force' });
+      expect(done).toMatchObject({ accepted: AGENTS, stale: [] });
+    });
+    return rowsReadOf(plans, 'held_change').reduce((sum, rows) => sum + rows, 0);
+  };
+  expect((await readWith(12)) - (await readWith(2))).toBeLessThan(AGENTS);
+});

@@ -110,6 +110,24 @@ describe('a page', () => {
   );
 });
 
+test('items of another project are no cursors, deleted or not', async () => {
+  const projectId = newId();
+  await database.pool.query("insert into project (id, name) values ($1, 'another')", [projectId]);
+  const tool = {
+    ...{ name: 'foreign', description: '', input_schema: {}, side_effects: 'none' as const },
+    ...{ return_char_limit: 1, timeout_ms: 1 },
+  };
+  await inTransaction(database.db, (trx) => registerModuleTools(trx, projectId, [tool]));
+  const filter = { names: null, ids: null, name_part: null, tool_types: null, excluded_tool_types: null };
+  const first = { limit: 1, order: 'asc', before: null, after: null } as const;
+  const { rows } = await listTools(database.db, projectId, first, filter);
+  const after = rows[0]!.id;
+  const list = () => listTools(database.db, DEFAULT_PROJECT_ID, { ...first, after }, filter);
+  await expect(list()).rejects.toThrow('?after names no item of this list.');
+  await inTransaction(database.db, (trx) => deleteTool(trx, projectId, after));
+  await expect(list()).rejects.toThrow('?after names no item of this list.');
+});
+
 test('a client that deletes while listing sees every item once', async () => {
   for (let n = 0; n < 6; n++) {
     await inTransaction(database.db, (trx) =>

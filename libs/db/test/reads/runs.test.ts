@@ -137,12 +137,16 @@ test('every page of every filter holds the runs found by a full scan, in the req
         stop_reasons: fc.constantFrom(null, null, null, [], ['end_turn' as const], ['refusal' as const]),
       }),
       async (page, filter) => {
-        // The cursors of a list of one batch are of its runs.
-        const ofBatch = (cursor: string | null): string | null =>
-          filter.batch_id === null || stored.find(({ id }) => id === cursor)?.batch_id === filter.batch_id
-            ? cursor
-            : null;
-        const asked = { ...page, after: ofBatch(page.after), before: ofBatch(page.before) };
+        // The cursors of a list of one batch, or else of some agents, are of their runs.
+        const ofOwner = (cursor: string | null): string | null => {
+          const run = stored.find(({ id }) => id === cursor);
+          const isOwn =
+            filter.batch_id === null
+              ? (filter.agent_ids?.includes(run?.agent_id ?? '') ?? true)
+              : run?.batch_id === filter.batch_id;
+          return isOwn ? cursor : null;
+        };
+        const asked = { ...page, after: ofOwner(page.after), before: ofOwner(page.before) };
         const { rows } = await listRuns(database.db, DEFAULT_PROJECT_ID, asked, filter);
         expect(rows.map((row) => row.id)).toEqual(expectedOf(asked, filter));
       },

@@ -8,6 +8,7 @@ import {
   commitParkedRunsReleased,
   commitRunsCancelled,
   deleteOldIdempotencyKeys,
+  forgetDeletedItems,
   holdLease,
   inTransaction,
   lockForFinish,
@@ -287,6 +288,16 @@ describe('the sweep', () => {
     );
     await deleteOldIdempotencyKeys(db, 7);
     expect(await db.selectFrom('idempotency_key').select('key').execute()).toEqual([{ key: 'new' }]);
+  });
+
+  test('forgets the places of items deleted long ago', async () => {
+    await sql`insert into deleted_item (id, project_id, kind, created_at, deleted_at) values
+      (gen_random_uuid(), ${DEFAULT_PROJECT_ID}::uuid, 'tool', app_now(), app_now() - interval '8 days'),
+      (gen_random_uuid(), ${DEFAULT_PROJECT_ID}::uuid, 'schedule', app_now(), app_now() - interval '6 days')`.execute(
+      db,
+    );
+    await forgetDeletedItems(db, 7);
+    expect(await db.selectFrom('deleted_item').select('kind').execute()).toEqual([{ kind: 'schedule' }]);
   });
 });
 

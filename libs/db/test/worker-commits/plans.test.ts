@@ -589,6 +589,7 @@ const QUESTION = {
   batch_states: [],
   audit_interval_ms: 1,
   idempotency_key_days: 7,
+  deleted_item_days: 7,
 } as const;
 
 test('a look for work reads a bounded number of runs past their deadline, and sometimes all', async () => {

@@ -3,6 +3,7 @@ import {
   commitOverdueRuns,
   commitWaitingRunsStarted,
   deleteOldIdempotencyKeys,
+  forgetDeletedItems,
   forgetWorkStatistics,
   inTransaction,
   markFinishedBatches,
@@ -16,6 +17,7 @@ import type { FlowDeps, FlowReport } from '../../flow-parts/deps.ts';
 
 const FLOW = 'sweep';
 export const IDEMPOTENCY_KEY_DAYS = 7;
+export const DELETED_ITEM_DAYS = 7;
 const RUNS_PER_SWEEP = 500;
 const AGENTS_PER_SWEEP = 500;
 const NONE_WAITING: WaitingReport = { started: 0, ended_batch_ids: [] };
@@ -64,6 +66,7 @@ export async function sweep(deps: FlowDeps): Promise<FlowReport> {
   const finished = await part(() => markFinishedBatches(db, ended), []);
   await part(() => inTransaction(db, (trx) => commitBlocksReleased(trx, AGENTS_PER_SWEEP)), undefined);
   await part(() => deleteOldIdempotencyKeys(db, IDEMPOTENCY_KEY_DAYS), undefined);
+  await part(() => forgetDeletedItems(db, DELETED_ITEM_DAYS), undefined);
   await part(() => forgetWorkStatistics(db), undefined);
   if (started + overdue.started + freed > 0) await bell.ring([{ kind: 'compose', id: '*' }]);
   const due = [...new Set([...idle, ...finished])];

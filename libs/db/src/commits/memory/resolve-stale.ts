@@ -31,9 +31,10 @@ interface Texts {
   readonly char_limit: number;
 }
 
-/** Resolves stale changes, one per block. The caller holds their blocks. Index: primary keys. */
+/** Resolves stale changes, one per block. The caller holds their blocks. Index: `held_change_by_draft`, primary keys. */
 export async function resolveStale(
   trx: Tx,
+  batchId: string,
   stale: readonly HeldRow[],
   how: OnConflict,
 ): Promise<readonly Resolved[]> {
@@ -53,7 +54,8 @@ export async function resolveStale(
       join block b on b.id = h.block_id
       join block_revision head on head.block_id = b.id and head.revision = b.head_revision
       join block_revision base on base.block_id = b.id and base.revision = h.base_revision
-     where h.draft_id = any(${uuidArray(stale.map(({ draft_id }) => draft_id))}::uuid[]) and h.kind = 'revised'
+     where h.batch_id = ${batchId} and h.draft_id = any(${uuidArray(stale.map(({ draft_id }) => draft_id))}::uuid[])
+       and h.kind = 'revised'
   `.execute(trx);
   const texts = new Map(rows.map((row) => [row.draft_id, row]));
   return stale.flatMap((change) => {

@@ -30,7 +30,10 @@ export interface AcceptReport {
 /** Most changes of a block, by different agents, that are rebased or forced in one accept. Each takes a round of statements. */
 const ROUNDS_MAX = 100;
 
-function toConditions(batchId: string, { agent_ids, block_ids }: HeldFilter) {
+function toConditions(batchId: string, filter: HeldFilter | { readonly draft_ids: readonly string[] }) {
+  if ('draft_ids' in filter)
+    return sql`h.batch_id = ${batchId} and h.state = 'held' and h.draft_id = any(${uuidArray(filter.draft_ids)}::uuid[])`;
+  const { agent_ids, block_ids } = filter;
   return sql`h.batch_id = ${batchId} and h.state = 'held'
     and ${agent_ids === null ? sql`true` : sql`h.agent_id = any(${[...agent_ids]}::uuid[])`}
     and ${block_ids === null ? sql`true` : sql`h.block_id = any(${[...block_ids]}::uuid[])`}`;
@@ -62,7 +65,8 @@ export async function acceptHeldChanges(
   const accepted = held.filter((_change, index) => verdicts[index] === null);
   await putInForce(trx, batchId, accepted);
   const reasons = new Map(held.map(({ draft_id }, index) => [draft_id, verdicts[index] ?? null]));
-  await acceptEdited(trx, batchId, filter, onConflict, reasons);
+  const edited = held.filter(({ draft_id }) => reasons.get(draft_id) === 'edited');
+  if (onConflict.kind !== 'fail') await acceptEdited(trx, batchId, edited, onConflict, reasons);
   return {
     accepted: [...reasons.values()].filter((reason) => reason === null).length,
     passages: filter.block_ids === null ? await acceptPassages(trx, batchId, filter.agent_ids) : 0,
@@ -75,29 +79,23 @@ export async function acceptHeldChanges(
 }
 
 /**
- * Rebases or forces the changes whose reason in `reasons` is `edited`, and updates their reasons. Changes of a block take
- * turns, because each is the base of the next.
+ * Rebases or forces `edited` changes, and updates their reasons. Changes of a block take turns, because each is the base of
+ * the next. Beyond the last round they stay held.
  */
 async function acceptEdited(
   trx: Tx,
   batchId: string,
-  filter: HeldFilter,
+  edited: readonly HeldRow[],
   onConflict: OnConflict,
   reasons: Map<string, StaleReason | null>,
 ): Promise<void> {
-  const tried = new Set<string>();
-  for (let round = 0; onConflict.kind !== 'fail' && round < ROUNDS_MAX; round++) {
-    const waiting = [...reasons].some(([draftId, reason]) => reason === 'edited' && !tried.has(draftId));
-    if (!waiting) return;
+  const ofBlocks = [...Map.groupBy(edited, ({ block_id }) => block_id).values()];
+  for (let round = 0; round < ROUNDS_MAX; round++) {
+    const draft_ids = ofBlocks.flatMap((changes) => changes[round]?.draft_id ?? []);
+    if (draft_ids.length === 0) return;
     // Read anew: the changes before may have moved the blocks.
-    const open = (await readHeld(trx, batchId, filter)).filter(
-      ({ draft_id }) => reasons.get(draft_id) === 'edited' && !tried.has(draft_id),
-    );
-    const turn = [...Map.groupBy(open, ({ block_id }) => block_id).values()].flatMap(
-      ([first]) => first ?? [],
-    );
-    for (const { draft_id } of turn) tried.add(draft_id);
-    const resolved = await resolveStale(trx, turn, onConflict);
+    const turn = await readHeld(trx, batchId, { draft_ids });
+    const resolved = await resolveStale(trx, batchId, turn, onConflict);
     const changes = resolved.map(({ change }) => change);
     const verdicts = planAccept(changes, await readLabels(trx, changes));
     for (const [index, { draft_id }] of changes.entries()) reasons.set(draft_id, verdicts[index] ?? null);
@@ -127,6 +125,7 @@ export async function putInForce(
   await noteEvents(trx, batchId, accepted);
   await settle(
     trx,
+    batchId,
     accepted.map((change) => change.draft_id),
     'accepted',
   );
@@ -147,6 +146,7 @@ export async function rejectHeldChanges(
   await assertOpen(trx, batchId, filter, 'accepted');
   await settle(
     trx,
+    batchId,
     rows.map((row) => row.draft_id),
     'rejected',
   );
@@ -224,7 +224,11 @@ export async function lockConcerned(trx: Tx, batchId: string, filter: HeldFilter
 }
 
 /** Reads held changes by agent, with what decides about them. Read after {@link lockConcerned}. */
-export async function readHeld(trx: Tx, batchId: string, filter: HeldFilter): Promise<readonly HeldRow[]> {
+export async function readHeld(
+  trx: Tx,
+  batchId: string,
+  filter: HeldFilter | { readonly draft_ids: readonly string[] },
+): Promise<readonly HeldRow[]> {
   const { rows } = await sql<HeldRow>`
     select h.agent_id, h.block_id, h.draft_id, h.kind, d.label, h.base_label,
            h.base_revision is not null and b.deleted_at is not null as is_deleted,
@@ -363,10 +367,15 @@ async function noteEvents(trx: Tx, batchId: string, accepted: readonly HeldRow[]
   `.execute(trx);
 }
 
-async function settle(trx: Tx, draftIds: readonly string[], state: 'accepted' | 'rejected'): Promise<void> {
+async function settle(
+  trx: Tx,
+  batchId: string,
+  draftIds: readonly string[],
+  state: 'accepted' | 'rejected',
+): Promise<void> {
   if (draftIds.length === 0) return;
   await sql`
     update held_change set state = ${state}, settled_at = app_now()
-     where draft_id = any(${[...draftIds]}::uuid[]) and state = 'held'
+     where batch_id = ${batchId} and draft_id = any(${[...draftIds]}::uuid[]) and state = 'held'
   `.execute(trx);
 }

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { Database, Tx } from '../../connect.ts';
 import { AS_FIRST, UNMERGED } from '../../fragments.ts';
-import { IS_IDLE, isOldKey } from '../../reads/due-conditions.ts';
+import { IS_IDLE, isOldDeletedItem, isOldKey } from '../../reads/due-conditions.ts';
 import { addToTallies, talliesOfPassing, tallySlot } from '../batch/tallies.ts';
 import { passConversationsOn } from './pass-conversations.ts';
 
@@ -63,4 +63,9 @@ export async function commitWaitingRunsStarted(trx: Tx, limit: number): Promise<
 /** Forgets idempotency keys older than `days`. */
 export async function deleteOldIdempotencyKeys(db: Database, days: number): Promise<void> {
   await sql`delete from idempotency_key where ${isOldKey(days)}`.execute(db);
+}
+
+/** Forgets the places of items deleted more than `days` ago: they are no cursors any more. */
+export async function forgetDeletedItems(db: Database, days: number): Promise<void> {
+  await sql`delete from deleted_item where ${isOldDeletedItem(days)}`.execute(db);
 }

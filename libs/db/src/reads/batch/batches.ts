@@ -136,10 +136,12 @@ export async function listBatches(
   page: Page,
   scheduleId: string | null = null,
 ): Promise<Listed<BatchRow>> {
-  const keyset = await toKeyset(db, page, 'batch', 'b');
+  const ofSchedule =
+    scheduleId === null ? sql<boolean>`true` : sql<boolean>`b.schedule_id = ${scheduleId}::uuid`;
+  const owner = sql<boolean>`b.project_id = ${projectId} and ${ofSchedule}`;
+  const keyset = await toKeyset(db, page, 'batch', 'b', owner);
   const query = selectBatches(db)
-    .where('b.project_id', '=', projectId)
-    .where(scheduleId === null ? sql<boolean>`true` : sql<boolean>`b.schedule_id = ${scheduleId}::uuid`)
+    .where(owner)
     .where(sql<boolean>`${keyset.where}`)
     .orderBy(keyset.orderBy)
     .limit(page.limit);

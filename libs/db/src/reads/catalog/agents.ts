@@ -97,7 +97,7 @@ export async function listAgents(
   orderBy: 'created_at' | 'updated_at' = 'created_at',
   relations: AgentRelations = { blocks: false, tools: false },
 ): Promise<Listed<AgentRow>> {
-  const keyset = await toKeyset(db, page, 'agent', 'a', orderBy);
+  const keyset = await toKeyset(db, page, 'agent', 'a', sql`a.project_id = ${projectId}`, orderBy);
   const conditions = [
     keyset.where,
     ...(filter.name === null ? [] : [sql<SqlBool>`a.name = ${filter.name}`]),

@@ -97,7 +97,7 @@ export async function listTools(
   page: Page,
   filter: ToolFilter,
 ): Promise<Listed<ToolRow>> {
-  const keyset = await toKeyset(db, page, 'tool', 't');
+  const keyset = await toKeyset(db, page, 'tool', 't', sql`t.project_id = ${projectId}`);
   const tools = db
     .selectFrom('tool as t')
     .select(columns)
@@ -160,7 +160,13 @@ export async function readMissingModuleTools(
 
 /** Reads a page of an agent's tools by age. */
 export async function listAgentTools(db: Database, agentId: string, page: Page): Promise<Listed<ToolRow>> {
-  const keyset = await toKeyset(db, page, 'tool', 't');
+  const keyset = await toKeyset(
+    db,
+    page,
+    'tool',
+    't',
+    sql`t.project_id = (select project_id from agent where id = ${agentId})`,
+  );
   const tools = db
     .selectFrom('agent_tool as k')
     .innerJoin('tool as t', 't.id', 'k.tool_id')

@@ -94,7 +94,7 @@ export async function listBlocks(
   page: Page,
   filter: BlockFilter,
 ): Promise<Listed<BlockRow>> {
-  const keyset = await toKeyset(db, page, 'block', 'b');
+  const keyset = await toKeyset(db, page, 'block', 'b', sql`b.project_id = ${projectId}`);
   const blocks = selectBlocks(db)
     .where('b.project_id', '=', projectId)
     .where('b.deleted_at', 'is', null)
@@ -140,7 +140,13 @@ export async function readBlocksOfAgents(
 
 /** Reads a page of an agent's blocks by age. */
 export async function listAgentBlocks(db: Database, agentId: string, page: Page): Promise<Listed<BlockRow>> {
-  const keyset = await toKeyset(db, page, 'block', 'b');
+  const keyset = await toKeyset(
+    db,
+    page,
+    'block',
+    'b',
+    sql`b.project_id = (select project_id from agent where id = ${agentId})`,
+  );
   const blocks = selectAttachedBlocks(db)
     .where('k.agent_id', '=', agentId)
     .where(keyset.where)

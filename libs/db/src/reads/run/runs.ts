@@ -103,7 +103,7 @@ export async function listRuns(
 ): Promise<Listed<RunRow>> {
   const keyset =
     filter.batch_id === null
-      ? await toKeyset(db, page, 'run', 'r')
+      ? await toKeyset(db, page, 'run', 'r', ownerCondition(projectId, filter.agent_ids))
       : await toOrdinalKeyset(db, page, filter.batch_id);
   const ages = openAges(projectId, keyset, filter);
   const runs = sql`select ${columns} from run r where ${toConditions(projectId, filter)} and ${keyset.where}`;

@@ -97,7 +97,7 @@ export async function listSchedules(
   projectId: string,
   page: Page,
 ): Promise<Listed<ScheduleRow>> {
-  const keyset = await toKeyset(db, page, 'schedule', 's');
+  const keyset = await toKeyset(db, page, 'schedule', 's', sql`s.project_id = ${projectId}`);
   const query = db
     .selectFrom('schedule as s')
     .select(SCHEDULE_COLUMNS)
