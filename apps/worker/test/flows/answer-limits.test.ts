@@ -75,6 +75,24 @@ describe('an answer cut off at its limit', () => {
     expect(await budgetOf(long.id)).toMatchObject({ overshoots: 0, cut_offs: 1 });
     await inOrder();
   });
+
+  test('after a doubling of its tokens has no limit: no third answer is paid', async () => {
+    const tools = ['core_memory_append'];
+    await house.submit(tasks(150, { input: 'Say hello.', tools }));
+    // In the same provider batch: no statistics limit its first answer, but those of 150 short answers would limit its second.
+    const long = await house.submit([{ input: '⟦sim:maxTokensMidToolUse⟧', max_tokens: 8_192, tools }], {
+      cap: dollars(1),
+    });
+    await house.drive(house.worker());
+    const steps = await house.rows<{ most: number }>(
+      `select coalesce(s.answer_limit, s.max_tokens) as most
+         from step s join run r on r.id = s.run_id where r.batch_id = $1 order by s.attempt`,
+      [long.id],
+    );
+    expect(steps.map(({ most }) => most)).toEqual([8_192, 16_384]);
+    expect(await budgetOf(long.id)).toMatchObject({ overshoots: 0, cut_offs: 0 });
+    await inOrder();
+  });
 });
 
 describe('an answer above its reservation', () => {

@@ -10,7 +10,7 @@ export interface AskingRow {
   readonly batch_id: string;
   readonly ordinal: number;
   readonly max_tokens: number;
-  /** An earlier attempt was cut off at its `answer_limit`. */
+  /** An earlier attempt of the step was cut off, at any limit: the next has no `answer_limit`. */
   readonly was_cut_off: boolean;
   /** Handle. */
   readonly model: string;
@@ -32,7 +32,7 @@ export async function readAskingRuns(
   >`
     select s.run_id, r.batch_id, s.ordinal, s.max_tokens,
            exists (select from step e where e.run_id = s.run_id and e.number = s.number and e.attempt < s.attempt
-                      and e.answer_limit is not null and e.stop_reason = 'max_tokens') as was_cut_off, d.model, d.context_window_limit, r.max_cost_nanousd as cap_nanousd,
+                      and e.stop_reason = 'max_tokens') as was_cut_off, d.model, d.context_window_limit, r.max_cost_nanousd as cap_nanousd,
            r.max_output_tokens as cap_tokens, coalesce(p.cost, 0)::bigint as spent_nanousd,
            coalesce(p.tokens, 0)::bigint as spent_output_tokens
       from step s
