@@ -1,6 +1,7 @@
 import type { Cap } from '@nightshift/agent-core';
 import { auditInvariants } from '@nightshift/db';
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
+import { composeProviderBatch } from '../../src/flows/compose-provider-batch/compose-provider-batch.ts';
 import { openHouse, type House, type SubmittedRun } from './house.ts';
 
 const dollars = (usd: number): Cap => ({ cost_nanousd: Math.round(usd * 1e9), output_tokens: null });
@@ -73,6 +74,22 @@ describe('an answer cut off at its limit', () => {
     for (const { most, output } of steps) expect(output).toBe(most);
     expect((await house.runsOf(long.id))[0]).toMatchObject({ state: 'failed', stop_reason: 'max_tokens' });
     expect(await budgetOf(long.id)).toMatchObject({ overshoots: 0, cut_offs: 1 });
+    await inOrder();
+  });
+
+  test('is not counted where its window limits it, not its cap', async () => {
+    const worker = house.worker();
+    await house.submit(tasks(20, { input: 'Say hello.' }));
+    await house.drive(worker);
+    const long = await house.submit([{ input: '⟦sim:maxTokensText⟧', max_tokens: 8_192 }], {
+      cap: dollars(1),
+    });
+    await composeProviderBatch(worker);
+    // As the fit to the window does: below the limit of 256.
+    await house.rows('update step set max_tokens_fitted = 200 where answer_limit = 256');
+    await house.drive(worker);
+    expect(await house.runsOf(long.id)).toMatchObject([{ state: 'failed', attempt: 1 }]);
+    expect(await budgetOf(long.id)).toMatchObject({ cut_offs: 0 });
     await inOrder();
   });
 
