@@ -647,6 +647,14 @@ export interface TokenCalibrationTable {
   updated_at: Stamped;
 }
 
+export interface PromptDensityTable {
+  definition_id: string;
+  project_id: string;
+  samples: number;
+  bytes_per_token_min: number;
+  updated_at: Stamped;
+}
+
 export interface TurnaroundTable {
   credential: string;
   model: string;
@@ -718,6 +726,7 @@ export interface DB {
   audit_report: AuditReportTable;
   idempotency_key: IdempotencyKeyTable;
   token_calibration: TokenCalibrationTable;
+  prompt_density: PromptDensityTable;
   memory_notice: MemoryNoticeTable;
   turnaround: TurnaroundTable;
   model_outage: ModelOutageTable;
