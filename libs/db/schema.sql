@@ -510,6 +510,17 @@ create table project (
   constraint project_pkey PRIMARY KEY (id)
 );
 
+create table prompt_density (
+  definition_id uuid not null,
+  project_id uuid not null,
+  samples integer not null,
+  bytes_per_token_min double precision not null,
+  updated_at timestamp with time zone not null default app_now(),
+  constraint prompt_density_pkey PRIMARY KEY (definition_id),
+  constraint prompt_density_bytes_per_token_min_check CHECK ((bytes_per_token_min > (0)::double precision)),
+  constraint prompt_density_samples_check CHECK ((samples >= 1))
+);
+
 create table provider_batch (
   id uuid not null,
   project_id uuid not null,
@@ -881,13 +892,11 @@ create table work_statistic (
   project_id uuid not null,
   answers bigint not null,
   ended bigint not null,
-  cut_offs bigint not null,
   prompt_tokens bigint not null,
   output_tokens bigint not null,
   cache_write_5m_tokens bigint not null,
   cache_write_1h_tokens bigint not null,
   cache_read_tokens bigint not null,
-  readable_tokens bigint not null,
   used_on timestamp with time zone not null,
   constraint work_statistic_pkey PRIMARY KEY (key, measure, bucket),
   constraint work_statistic_bucket_check CHECK ((bucket >= 0)),
@@ -939,6 +948,8 @@ alter table model_outage add constraint model_outage_project_id_fkey FOREIGN KEY
 alter table passage add constraint passage_agent_id_fkey FOREIGN KEY (agent_id) REFERENCES agent(id);
 alter table passage add constraint passage_held_by_batch_id_fkey FOREIGN KEY (held_by_batch_id) REFERENCES batch(id);
 alter table passage add constraint passage_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table prompt_density add constraint prompt_density_definition_id_fkey FOREIGN KEY (definition_id) REFERENCES definition(id);
+alter table prompt_density add constraint prompt_density_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table provider_batch add constraint provider_batch_credential_fkey FOREIGN KEY (credential) REFERENCES credential(name);
 alter table provider_batch add constraint provider_batch_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table queued_input add constraint queued_input_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);

@@ -322,6 +322,7 @@ export type {
 export { isStoreCall, STORE_TOOLS } from './memory/store-tools.ts';
 export {
   calibrate,
+  sampledBytesPerToken,
   estimateContentTokens,
   sizeBeyondWindow,
   estimateTokens,
@@ -355,6 +356,8 @@ export {
   inputTokensToReserve,
   nanoUsdOf,
   NO_MEDIA,
+  PROMPT_SAMPLES_MIN,
+  reliableBytesPerToken,
   reserveNanoUsd,
   UNKNOWN_MEDIA,
   windowMax,
@@ -362,6 +365,7 @@ export {
   type DenseRequest,
   type MeasuredRequest,
   type MediaCount,
+  type PromptDensity,
 } from './money/reserve.ts';
 export {
   admitRuns,

@@ -46,3 +46,6 @@ export function anyUuid(ids: readonly string[]): RawBuilder<string> {
 export function anyText(texts: readonly string[]): RawBuilder<string> {
   return sql`any(${[...texts]}::text[])`;
 }
+
+/** Whether the answer of step `s` had a limit below its tokens under a cap. */
+export const IS_ANSWER_LIMITED = sql`(not s.is_summary and s.answer_limit < coalesce(s.max_tokens_fitted, s.max_tokens))`;

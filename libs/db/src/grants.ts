@@ -45,6 +45,7 @@ const TABLES: Readonly<Record<keyof DB, true>> = {
   audit_report: true,
   idempotency_key: true,
   token_calibration: true,
+  prompt_density: true,
   memory_notice: true,
   turnaround: true,
   model_outage: true,

@@ -648,6 +648,14 @@ export interface TokenCalibrationTable {
   updated_at: Stamped;
 }
 
+export interface PromptDensityTable {
+  definition_id: string;
+  project_id: string;
+  samples: number;
+  bytes_per_token_min: number;
+  updated_at: Stamped;
+}
+
 export interface TurnaroundTable {
   credential: string;
   model: string;
@@ -663,13 +671,11 @@ export interface WorkStatisticTable {
   project_id: string;
   answers: number;
   ended: number;
-  cut_offs: number;
   prompt_tokens: number;
   output_tokens: number;
   cache_write_5m_tokens: number;
   cache_write_1h_tokens: number;
   cache_read_tokens: number;
-  readable_tokens: number;
   used_on: Timestamp;
 }
 
@@ -719,6 +725,7 @@ export interface DB {
   audit_report: AuditReportTable;
   idempotency_key: IdempotencyKeyTable;
   token_calibration: TokenCalibrationTable;
+  prompt_density: PromptDensityTable;
   memory_notice: MemoryNoticeTable;
   turnaround: TurnaroundTable;
   model_outage: ModelOutageTable;

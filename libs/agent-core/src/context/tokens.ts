@@ -73,6 +73,18 @@ export function sizeBeyondWindow(
   return { bytes: encoder.encode(JSON.stringify(content)).length, tokens };
 }
 
+/** Returns the bytes of a token in a sample, within reason; null for a prompt too short to be a sample. */
+export function sampledBytesPerToken({
+  bytes,
+  tokens,
+}: {
+  readonly bytes: number;
+  readonly tokens: number;
+}): number | null {
+  if (tokens < SAMPLE_TOKENS_MIN) return null;
+  return Math.min(BYTES_PER_TOKEN_MAX, Math.max(BYTES_PER_TOKEN_MIN, bytes / tokens));
+}
+
 /**
  * Learns from an answer: `bytes` of request JSON without images took `tokens` prompt tokens, cached or not.
  * Short requests are ignored; an unreasonable value counts as the nearest reasonable value.
@@ -81,8 +93,8 @@ export function calibrate(
   calibration: TokenCalibration,
   request: { readonly bytes: number; readonly tokens: number },
 ): TokenCalibration {
-  if (request.tokens < SAMPLE_TOKENS_MIN) return calibration;
-  const seen = Math.min(BYTES_PER_TOKEN_MAX, Math.max(BYTES_PER_TOKEN_MIN, request.bytes / request.tokens));
+  const seen = sampledBytesPerToken(request);
+  if (seen === null) return calibration;
   const { bytes_per_token, samples } = calibration;
   const weight = 1 / Math.min(samples + 1, SAMPLES_REMEMBERED);
   return {

@@ -1,3 +1,4 @@
+import { TOOL_PROMPT_TOKENS } from '../context/tokens.ts';
 import type { ContentBlock } from '../model/content.ts';
 import { isJsonObject, type Json } from '../base/json.ts';
 import { batchCostNanoUsd, modelPrice, type PriceTable } from '../model/prices.ts';
@@ -109,8 +110,7 @@ export function worstInputTokens(
 
 /** Share by which a token may take fewer bytes than in any sample. */
 const CALIBRATION_MARGIN = 1.25;
-/** Tokens that the provider adds to a request: its prompt for tools, turn marks. Samples count them too. */
-const TOOL_PROMPT_TOKENS = 600;
+/** Tokens that the provider adds to a request without tools. Samples count them too. */
 const FRAME_TOKENS = 100;
 
 /** A request with the density of its text. */
@@ -120,9 +120,23 @@ export interface DenseRequest extends MeasuredRequest {
   readonly has_tools: boolean;
 }
 
+/** Samples of a definition from which reservations rely on them. */
+export const PROMPT_SAMPLES_MIN = 10;
+
+/** Samples of the prompts of a definition. */
+export interface PromptDensity {
+  readonly samples: number;
+  /** The fewest bytes that a token of a sample took. */
+  readonly bytes_per_token_min: number;
+}
+
+/** Returns the fewest bytes of a token in the samples; null with fewer than {@link PROMPT_SAMPLES_MIN}. */
+export function reliableBytesPerToken(density: PromptDensity | null): number | null {
+  return density === null || density.samples < PROMPT_SAMPLES_MIN ? null : density.bytes_per_token_min;
+}
+
 /**
- * Returns the tokens to reserve for a prompt: {@link worstInputTokens}, or fewer where samples of the model tell the fewest bytes
- * of a token.
+ * Returns the tokens to reserve for a prompt: {@link worstInputTokens}, or fewer where samples tell the fewest bytes of a token.
  * A token then takes four fifths of the fewest bytes of any sample, and at least a byte outside ASCII. A prompt that is denser
  * still costs more than its reservation: it is booked in full, and counted as an overshoot.
  */

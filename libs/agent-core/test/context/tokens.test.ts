@@ -4,6 +4,7 @@ import {
   calibrate,
   estimateContentTokens,
   estimateTokens,
+  sampledBytesPerToken,
   sizeBeyondWindow,
   TOKEN_CALIBRATION_DEFAULT,
 } from '../../src/context/tokens.ts';
@@ -44,6 +45,8 @@ describe('the estimate of tokens', () => {
   });
 
   test('learns nothing from short requests and from images', () => {
+    expect(sampledBytesPerToken({ bytes: 999, tokens: 199 })).toBeNull();
+    expect(sampledBytesPerToken({ bytes: 100, tokens: 200 })).toBe(1);
     expect(calibrate(TOKEN_CALIBRATION_DEFAULT, { bytes: 999, tokens: 199 })).toBe(TOKEN_CALIBRATION_DEFAULT);
   });
 

@@ -4,6 +4,7 @@ import {
   inputTokensToReserve,
   NO_MEDIA,
   NO_USAGE,
+  reliableBytesPerToken,
   SHIPPED_PRICES,
   sumWorkSamples,
   toWorkStatistics,
@@ -20,8 +21,6 @@ const work = (answers: number, output_tokens: number): WorkStatistics =>
         step_number: 1,
         usage: { ...NO_USAGE, output_tokens },
         ended: true,
-        cut_off: false,
-        readable_tokens: 0,
       })),
     ),
   );
@@ -61,6 +60,12 @@ describe('the tokens to reserve for a prompt', () => {
     expect(tokensOf({ has_tools: false }, 4)).toBe(12_500 + 100);
     expect(tokensOf({ dense_bytes: 20_000 }, 4)).toBe(20_000 + 6_250 + 600);
     expect(tokensOf({ dense_bytes: 90_000 }, 4)).toBe(40_000 + 600);
+  });
+
+  test('rely on samples only if there are ten', () => {
+    expect(reliableBytesPerToken(null)).toBeNull();
+    expect(reliableBytesPerToken({ samples: 9, bytes_per_token_min: 4 })).toBeNull();
+    expect(reliableBytesPerToken({ samples: 10, bytes_per_token_min: 4 })).toBe(4);
   });
 
   test('never exceed the bound of a token a byte, and fill the window for content of unknown size', () => {

@@ -112,13 +112,11 @@ create table work_statistic (
   project_id uuid not null references project,
   answers bigint not null,
   ended bigint not null,
-  cut_offs bigint not null,
   prompt_tokens bigint not null,
   output_tokens bigint not null,
   cache_write_5m_tokens bigint not null,
   cache_write_1h_tokens bigint not null,
   cache_read_tokens bigint not null,
-  readable_tokens bigint not null,
   -- To the day, so that most updates change no index.
   used_on timestamptz not null,
   primary key (key, measure, bucket)
@@ -126,8 +124,17 @@ create table work_statistic (
 create index work_statistic_unused on work_statistic (used_on) where measure = 'total';
 create index work_statistic_full on work_statistic (key) where measure = 'total' and answers >= 50000;
 
--- Smallest value seen, which reservations rely on. Null: learnt before it was kept.
+-- Smallest value seen, which estimates of reservations rely on. Null: learnt before it was kept.
 alter table token_calibration add column bytes_per_token_min double precision check (bytes_per_token_min > 0);
+
+-- Samples of the prompts of a definition, which reservations rely on.
+create table prompt_density (
+  definition_id uuid primary key references definition,
+  project_id uuid not null references project,
+  samples integer not null check (samples >= 1),
+  bytes_per_token_min double precision not null check (bytes_per_token_min > 0),
+  updated_at timestamptz not null default app_now()
+);
 
 
 -- ---------- Caps ----------

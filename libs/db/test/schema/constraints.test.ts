@@ -51,6 +51,7 @@ const VALID: Readonly<Record<string, Row>> = {
   },
   failed_lines: { error_type: 'api_error', slot: 0, project_id, lines: 0 },
   token_calibration: { model: 'claude', project_id, bytes_per_token: 4, samples: 1 },
+  prompt_density: { definition_id: ID, project_id, samples: 1, bytes_per_token_min: 4 },
   turnaround: { credential: 'default', model: 'claude', project_id, durations_ms: [300_000] },
   work_statistic: {
     key: 'definition:a',
@@ -59,13 +60,11 @@ const VALID: Readonly<Record<string, Row>> = {
     project_id,
     answers: 0,
     ended: 0,
-    cut_offs: 0,
     prompt_tokens: 0,
     output_tokens: 0,
     cache_write_5m_tokens: 0,
     cache_write_1h_tokens: 0,
     cache_read_tokens: 0,
-    readable_tokens: 0,
     used_on: NOW,
   },
   agent: {
@@ -461,6 +460,8 @@ const REFUSED: Readonly<Record<string, readonly Row[]>> = {
   'waiting_message.waiting_message_role_check': [{ role: 'tool' }],
   'token_calibration.token_calibration_bytes_per_token_check': [{ bytes_per_token: 0 }],
   'token_calibration.token_calibration_samples_check': [{ samples: 0 }],
+  'prompt_density.prompt_density_samples_check': [{ samples: 0 }],
+  'prompt_density.prompt_density_bytes_per_token_min_check': [{ bytes_per_token_min: 0 }],
   'turnaround.turnaround_durations_ms_check': [
     { durations_ms: [] },
     { durations_ms: Array<number>(65).fill(1) },

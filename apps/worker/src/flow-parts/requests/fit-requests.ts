@@ -3,6 +3,7 @@ import {
   isTight,
   modelPrice,
   modelTraits,
+  PROMPT_SAMPLES_MIN,
   summaryLimits,
   summaryMaxTokens,
   summaryMessage,
@@ -191,12 +192,50 @@ function judge(
   return fitRequest(facts, limitsOf(definition), calibration);
 }
 
-/** Samples the largest request of each model without images; its answer will calibrate the tokens. */
+/** Definitions with samples in a provider batch: their samples are a column of its row. */
+const DEFINITIONS_SAMPLED_MAX = 32;
+/** Bytes of a body that are looked at for its symbols. */
+const BYTES_LOOKED_AT = 512;
+
+/** Samples of a provider batch, by definition. */
+export type TokenSamples = Map<string, { readonly sample: TokenSample; readonly symbols: number }[]>;
+
+/**
+ * Samples the densest and the largest requests of each definition without images; their answers will calibrate the tokens. As
+ * many as reservations need, so that the first provider batch of new work is enough.
+ */
 export function sampleTokens(
-  samples: Map<string, TokenSample>,
-  { request, model_name: model, bytes, images }: SizedRequest,
+  samples: TokenSamples,
+  { request, model_name: model, bytes, images, body }: EncodedRequest,
 ): void {
-  if (bytes <= (samples.get(model)?.bytes ?? 0) || images > 0) return;
-  const { run_id, number, attempt } = request;
-  samples.set(model, { run_id, number, attempt, model, bytes });
+  if (images > 0) return;
+  const { run_id, number, attempt, definition_id } = request;
+  const kept = samples.get(definition_id) ?? [];
+  if (kept.length === 0) {
+    if (samples.size >= DEFINITIONS_SAMPLED_MAX) return;
+    samples.set(definition_id, kept);
+  }
+  const entry = { sample: { run_id, number, attempt, model, bytes }, symbols: symbolShare(body) };
+  if (kept.length < PROMPT_SAMPLES_MIN) {
+    kept.push(entry);
+    return;
+  }
+  const densest = kept.reduce((most, each) => (each.symbols > most.symbols ? each : most));
+  const smallest = kept
+    .filter((each) => each !== densest)
+    .reduce((least, each) => (each.sample.bytes < least.sample.bytes ? each : least));
+  if (bytes <= smallest.sample.bytes && entry.symbols <= densest.symbols) return;
+  kept[kept.indexOf(smallest)] = entry;
+}
+
+/** Returns the share of bytes that are neither a letter nor a space, by some of the bytes: text with more has shorter tokens. */
+function symbolShare(body: Uint8Array): number {
+  const stride = Math.ceil(body.length / BYTES_LOOKED_AT);
+  let symbols = 0;
+  for (let at = 0; at < body.length; at += stride) {
+    const byte = body[at] ?? 0;
+    const lower = byte | 0x20;
+    if (byte !== 0x20 && (lower < 0x61 || lower > 0x7a)) symbols++;
+  }
+  return (symbols * stride) / body.length;
 }

@@ -11,6 +11,7 @@ import {
   NO_AMOUNT,
   NO_MEDIA,
   parseModelHandle,
+  reliableBytesPerToken,
   reserveAmount,
   reserveNanoUsd,
   thinkingBudget,
@@ -71,7 +72,7 @@ export interface Reserved {
  * request, and on the summary request that may replace it. Steps without room are taken out.
  *
  * An answer is limited by the answers to earlier steps of its definition or work class, and a prompt is counted by the samples of
- * its model. Without samples all of `max_tokens` and a token a byte are reserved.
+ * its definition. Without enough of them all of `max_tokens` and a token a byte are reserved.
  *
  * Only as many requests are measured as fit one body. Later steps are taken out and their runs stay due. The first is
  * always measured, so that each call makes progress.
@@ -197,7 +198,7 @@ async function toAskingRuns(
     return {
       run_id: row.run_id,
       batch_id: row.batch_id,
-      cost_nanousd: greatestCostOf(prices, row, size, output_tokens, calibrations),
+      cost_nanousd: greatestCostOf(prices, row, size, output_tokens),
       output_tokens,
       account: { cap: row.cap, spent, reserved: NO_AMOUNT },
       bytes: size?.bytes ?? 0,
@@ -289,12 +290,11 @@ function greatestCostOf(
   row: AskingRow,
   size: AskingSize | null,
   outputTokens: number,
-  calibrations: Calibrations,
 ): number | null {
   const name = parseModelHandle(row.model)?.name ?? row.model;
   if (modelPrice(prices, name) === null) return null;
   if (size === null) return 0;
   const measured = { ...size, window_tokens: row.context_window_limit };
-  const least = calibrations.get(name)?.bytes_per_token_min ?? null;
+  const least = reliableBytesPerToken(row.density);
   return reserveNanoUsd(prices, name, inputTokensToReserve(prices, name, measured, least), outputTokens);
 }

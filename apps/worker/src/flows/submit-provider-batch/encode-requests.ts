@@ -15,6 +15,7 @@ import {
   sampleTokens,
   type Calibrations,
   type EncodedRequest,
+  type TokenSamples,
   type UnsendableRequest,
 } from '../../flow-parts/requests/fit-requests.ts';
 import { openCacheMarks, type CacheMarksOfPage } from '../../flow-parts/requests/cache-marks.ts';
@@ -40,7 +41,7 @@ export async function encodeRequests(
   file: BodyFile,
   lease: HeldLease,
 ): Promise<Encoding> {
-  const samples = new Map<string, TokenSample>();
+  const samples: TokenSamples = new Map();
   const sizes = openPageSizes(deps, batch.id, requests);
   const calibrations = await readTokenCalibrations(deps.db);
   const pass: EncodingPass = {
@@ -66,7 +67,7 @@ export async function encodeRequests(
   }
   return {
     unsendable: pass.unsendable,
-    token_samples: [...samples.values()],
+    token_samples: [...samples.values()].flatMap((kept) => kept.map(({ sample }) => sample)),
     batch_ids: [...pass.batches],
   };
 }
@@ -75,7 +76,7 @@ interface EncodingPass {
   readonly batch: ClaimedProviderBatch;
   readonly lease: HeldLease;
   readonly file: BodyFile;
-  readonly samples: Map<string, TokenSample>;
+  readonly samples: TokenSamples;
   readonly batches: Set<string>;
   readonly unsendable: UnsendableRequest[];
   readonly calibrations: Calibrations;

@@ -1,7 +1,7 @@
 import { batchMachine, transition, type Admission, type Amount, type StepKey } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
-import { AS_FIRST } from '../../fragments.ts';
+import { AS_FIRST, IS_ANSWER_LIMITED } from '../../fragments.ts';
 import { uuidArray } from '../../uuid-array.ts';
 import { lockBudgets } from '../../locks/batch/lock-budgets.ts';
 import { putTakenOut, type TakenOutRuns } from '../run/run-chunks.ts';
@@ -124,7 +124,7 @@ export async function settleReservations(trx: Tx, settled: readonly SettledStep[
              count(*) filter (where d.c > s.reserved_nanousd or d.o > s.reserved_output_tokens) as overshoots,
              coalesce(sum(greatest(0, d.c - s.reserved_nanousd)), 0)::bigint as overshot,
              coalesce(sum(greatest(0, d.o - s.reserved_output_tokens)), 0)::bigint as overshot_tokens,
-             count(*) filter (where s.answer_limit is not null and s.stop_reason = 'max_tokens') as cut_offs
+             count(*) filter (where ${IS_ANSWER_LIMITED} and s.stop_reason = 'max_tokens') as cut_offs
         from d join step s on s.run_id = d.r and s.number = d.n and s.attempt = d.a
        group by d.b)
     update batch_budget g

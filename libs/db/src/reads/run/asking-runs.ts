@@ -1,4 +1,4 @@
-import type { Cap } from '@nightshift/agent-core';
+import type { Cap, PromptDensity } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Database } from '../../connect.ts';
 import { UNMERGED } from '../../fragments.ts';
@@ -10,11 +10,13 @@ export interface AskingRow {
   readonly batch_id: string;
   readonly ordinal: number;
   readonly max_tokens: number;
-  /** An earlier attempt was cut off at its `answer_limit`. */
+  /** An earlier attempt of the step was cut off, at any limit: the next has no `answer_limit`. */
   readonly was_cut_off: boolean;
   /** Handle. */
   readonly model: string;
   readonly context_window_limit: number;
+  /** Samples of the prompts of its definition; null: none. */
+  readonly density: PromptDensity | null;
   /** The run's own caps, and the usage of its answers; no usage without a cap. */
   readonly cap: Cap;
   readonly spent_nanousd: number;
@@ -28,16 +30,22 @@ export async function readAskingRuns(
   batchIds: readonly string[],
 ): Promise<readonly AskingRow[]> {
   const { rows } = await sql<
-    Omit<AskingRow, 'cap'> & { cap_nanousd: number | null; cap_tokens: number | null }
+    Omit<AskingRow, 'cap' | 'density'> & {
+      cap_nanousd: number | null;
+      cap_tokens: number | null;
+      samples: number | null;
+      bytes_per_token_min: number | null;
+    }
   >`
     select s.run_id, r.batch_id, s.ordinal, s.max_tokens,
            exists (select from step e where e.run_id = s.run_id and e.number = s.number and e.attempt < s.attempt
-                      and e.answer_limit is not null and e.stop_reason = 'max_tokens') as was_cut_off, d.model, d.context_window_limit, r.max_cost_nanousd as cap_nanousd,
+                      and e.stop_reason = 'max_tokens') as was_cut_off, d.model, d.context_window_limit, y.samples, y.bytes_per_token_min, r.max_cost_nanousd as cap_nanousd,
            r.max_output_tokens as cap_tokens, coalesce(p.cost, 0)::bigint as spent_nanousd,
            coalesce(p.tokens, 0)::bigint as spent_output_tokens
       from step s
       cross join lateral (select * from run where id = s.run_id ${UNMERGED}) r
       join definition d on d.id = r.definition_id
+      left join prompt_density y on y.definition_id = d.id
       left join lateral (
         select sum(e.cost_nanousd) as cost, sum(e.output_tokens) as tokens from step e where e.run_id = r.id) p
         on r.max_cost_nanousd is not null or r.max_output_tokens is not null
@@ -45,8 +53,9 @@ export async function readAskingRuns(
        and coalesce(r.batch_id in (select unnest(${uuidArray(batchIds)}::uuid[])), false)
      order by s.ordinal
   `.execute(db);
-  return rows.map(({ cap_nanousd, cap_tokens, ...row }) => ({
+  return rows.map(({ cap_nanousd, cap_tokens, samples, bytes_per_token_min, ...row }) => ({
     ...row,
+    density: samples === null || bytes_per_token_min === null ? null : { samples, bytes_per_token_min },
     cap: { cost_nanousd: cap_nanousd, output_tokens: cap_tokens },
   }));
 }
