@@ -162,9 +162,7 @@ describe('the estimate of a batch', () => {
 
     test('ended runs without counted answers are no statistics', () => {
       const uncounted = toWorkStatistics(
-        sumWorkSamples([
-          { keys: ['k'], step_number: 1, usage: null, ended: true, cut_off: false, readable_tokens: 0 },
-        ]),
+        sumWorkSamples([{ keys: ['k'], step_number: 1, usage: null, ended: true }]),
       );
       expect(estimateBatch([group({ work: uncounted })], 1e15)).toEqual(estimateBatch([group()], 1e15));
     });
