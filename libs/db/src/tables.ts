@@ -670,13 +670,11 @@ export interface WorkStatisticTable {
   project_id: string;
   answers: number;
   ended: number;
-  cut_offs: number;
   prompt_tokens: number;
   output_tokens: number;
   cache_write_5m_tokens: number;
   cache_write_1h_tokens: number;
   cache_read_tokens: number;
-  readable_tokens: number;
   used_on: Timestamp;
 }
 

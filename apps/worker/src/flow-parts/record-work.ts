@@ -20,8 +20,6 @@ export async function recordAnswers(
       step_number: key.number,
       usage: step.usage,
       ended: hasEnded(move),
-      cut_off: step.stop_reason === 'max_tokens',
-      readable_tokens: 0,
     })),
   );
 }
@@ -40,8 +38,6 @@ export async function recordEnds(
         step_number: run.step_number,
         usage: null,
         ended: true,
-        cut_off: false,
-        readable_tokens: 0,
       })),
   );
 }

@@ -42,7 +42,7 @@ describe('statistics of work', () => {
     const { definition, work_class } = await keys();
     const found = await readWorkStatistics(house.database.db, [definition, work_class]);
     for (const key of [definition, work_class]) {
-      expect(found.get(key)).toMatchObject({ answers: 6, runs: 3, cut_offs: 0 });
+      expect(found.get(key)).toMatchObject({ answers: 6, runs: 3 });
       expect(found.get(key)?.steps.map(({ answers, ended }) => [answers, ended])).toEqual([
         [3, 0],
         [3, 3],
@@ -67,8 +67,6 @@ describe('statistics of work', () => {
       step_number: 1,
       usage: null,
       ended: true,
-      cut_off: false,
-      readable_tokens: 0,
     };
     const runsOf = async (key: string): Promise<number | undefined> =>
       (await book.read(db, [key])).get(key)?.runs;

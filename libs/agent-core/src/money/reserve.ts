@@ -1,7 +1,7 @@
 import type { ContentBlock } from '../model/content.ts';
 import { isJsonObject, type Json } from '../base/json.ts';
 import { batchCostNanoUsd, modelPrice, type PriceTable } from '../model/prices.ts';
-import { NO_USAGE, type Usage } from '../model/usage.ts';
+import { NO_USAGE, TOOL_PROMPT_TOKENS, type Usage } from '../model/usage.ts';
 
 /** Price columns of prompt tokens. */
 const INPUT_COLUMNS = [
@@ -109,8 +109,7 @@ export function worstInputTokens(
 
 /** Share by which a token may take fewer bytes than in any sample. */
 const CALIBRATION_MARGIN = 1.25;
-/** Tokens that the provider adds to a request: its prompt for tools, turn marks. Samples count them too. */
-const TOOL_PROMPT_TOKENS = 600;
+/** Tokens that the provider adds to a request without tools. Samples count them too. */
 const FRAME_TOKENS = 100;
 
 /** A request with the density of its text. */

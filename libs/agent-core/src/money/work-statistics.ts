@@ -21,13 +21,11 @@ const OUTPUT_BUCKET_MAX = 100;
 const COUNTS = [
   'answers',
   'ended',
-  'cut_offs',
   'prompt_tokens',
   'output_tokens',
   'cache_write_5m_tokens',
   'cache_write_1h_tokens',
   'cache_read_tokens',
-  'readable_tokens',
 ] as const;
 
 /** Sums over answers. */
@@ -35,16 +33,12 @@ export interface WorkCounts {
   readonly answers: number;
   /** Runs that ended with these answers. */
   readonly ended: number;
-  /** Answers cut off at `max_tokens`. */
-  readonly cut_offs: number;
   /** Prompt tokens, cached or not. */
   readonly prompt_tokens: number;
   readonly output_tokens: number;
   readonly cache_write_5m_tokens: number;
   readonly cache_write_1h_tokens: number;
   readonly cache_read_tokens: number;
-  /** Prompt tokens behind a cache mark that an earlier request had written. */
-  readonly readable_tokens: number;
 }
 
 /** What answers of a key have used. */
@@ -64,8 +58,6 @@ export interface WorkSample {
   /** Null: the answer is counted already, and its run ends now. */
   readonly usage: Usage | null;
   readonly ended: boolean;
-  readonly cut_off: boolean;
-  readonly readable_tokens: number;
 }
 
 /** Sums of samples, in the shape of the table `work_statistic`. */
@@ -154,28 +146,24 @@ export function sumWorkSamples(samples: readonly WorkSample[]): readonly WorkSum
 const NO_COUNTS: WorkCounts = {
   answers: 0,
   ended: 0,
-  cut_offs: 0,
   prompt_tokens: 0,
   output_tokens: 0,
   cache_write_5m_tokens: 0,
   cache_write_1h_tokens: 0,
   cache_read_tokens: 0,
-  readable_tokens: 0,
 };
 
-function countsOf({ usage, ended, cut_off, readable_tokens }: WorkSample): WorkCounts {
+function countsOf({ usage, ended }: WorkSample): WorkCounts {
   const { output_tokens, cache_write_5m_tokens, cache_write_1h_tokens, cache_read_tokens } =
     usage ?? NO_USAGE;
   return {
     answers: usage === null ? 0 : 1,
     ended: ended ? 1 : 0,
-    cut_offs: cut_off ? 1 : 0,
     prompt_tokens: promptTokens(usage ?? NO_USAGE),
     output_tokens,
     cache_write_5m_tokens,
     cache_write_1h_tokens,
     cache_read_tokens,
-    readable_tokens,
   };
 }
 

@@ -21,8 +21,6 @@ const work = (answers: number, output_tokens: number): WorkStatistics =>
         step_number: 1,
         usage: { ...NO_USAGE, output_tokens },
         ended: true,
-        cut_off: false,
-        readable_tokens: 0,
       })),
     ),
   );

@@ -107,8 +107,6 @@ describe('the estimate of a batch', () => {
               step_number: index + 1,
               usage: { ...NO_USAGE, ...usage },
               ended: index === steps.length - 1,
-              cut_off: false,
-              readable_tokens: 0,
             })),
           ).flat(),
         ),
@@ -139,9 +137,7 @@ describe('the estimate of a batch', () => {
 
     test('knows no number of steps without an end of a run', () => {
       const open = toWorkStatistics(
-        sumWorkSamples([
-          { keys: ['k'], step_number: 1, usage: NO_USAGE, ended: false, cut_off: false, readable_tokens: 0 },
-        ]),
+        sumWorkSamples([{ keys: ['k'], step_number: 1, usage: NO_USAGE, ended: false }]),
       );
       expect(estimateBatch([group({ work: open })], null).requests.expected).toBe(300);
     });

@@ -19,7 +19,7 @@ const NO_TOOLS = { has_tools: false };
 
 function answer(step_number: number, output_tokens: number, rest: Partial<WorkSample> = {}): WorkSample {
   const usage = { ...NO_USAGE, input_tokens: 100 * step_number, output_tokens };
-  return { keys: ['k'], step_number, usage, ended: false, cut_off: false, readable_tokens: 0, ...rest };
+  return { keys: ['k'], step_number, usage, ended: false, ...rest };
 }
 
 const statisticsOf = (samples: readonly WorkSample[]): WorkStatistics =>
@@ -31,7 +31,7 @@ describe('statistics of work', () => {
   test('sum answers, ends and tokens by step number', () => {
     const stats = statisticsOf([
       answer(1, 40),
-      answer(1, 80, { ended: true, cut_off: true }),
+      answer(1, 80, { ended: true }),
       answer(3, 20),
       answer(17, 10),
       answer(40, 10),
@@ -41,7 +41,6 @@ describe('statistics of work', () => {
     expect(stats).toMatchObject({
       answers: 5,
       runs: 2,
-      cut_offs: 1,
       output_tokens: 160,
       prompt_tokens: 6_200,
     });

@@ -109,13 +109,11 @@ create table work_statistic (
   project_id uuid not null references project,
   answers bigint not null,
   ended bigint not null,
-  cut_offs bigint not null,
   prompt_tokens bigint not null,
   output_tokens bigint not null,
   cache_write_5m_tokens bigint not null,
   cache_write_1h_tokens bigint not null,
   cache_read_tokens bigint not null,
-  readable_tokens bigint not null,
   -- To the day, so that most updates change no index.
   used_on timestamptz not null,
   primary key (key, measure, bucket)

@@ -60,13 +60,11 @@ const VALID: Readonly<Record<string, Row>> = {
     project_id,
     answers: 0,
     ended: 0,
-    cut_offs: 0,
     prompt_tokens: 0,
     output_tokens: 0,
     cache_write_5m_tokens: 0,
     cache_write_1h_tokens: 0,
     cache_read_tokens: 0,
-    readable_tokens: 0,
     used_on: NOW,
   },
   agent: {

@@ -14,8 +14,6 @@ const sample = (keys: readonly string[], rest: Partial<WorkSample> = {}): WorkSa
   step_number: 1,
   usage: { ...NO_USAGE, input_tokens: 10, output_tokens: 4, cache_read_tokens: 30 },
   ended: true,
-  cut_off: false,
-  readable_tokens: 30,
   ...rest,
 });
 
@@ -23,18 +21,16 @@ test('samples add up over commits, and a key without samples is left out', async
   const { db } = database;
   await commitWorkSamples(db, []);
   expect(await readWorkStatistics(db, [])).toEqual(new Map());
-  await commitWorkSamples(db, [sample(['a', 'b']), sample(['a'], { step_number: 2, cut_off: true })]);
+  await commitWorkSamples(db, [sample(['a', 'b']), sample(['a'], { step_number: 2 })]);
   await commitWorkSamples(db, [sample(['a'])]);
   const found = await readWorkStatistics(db, ['a', 'b', 'c', 'a']);
   expect([...found.keys()].sort()).toEqual(['a', 'b']);
   expect(found.get('a')).toMatchObject({
     answers: 3,
     runs: 3,
-    cut_offs: 1,
     prompt_tokens: 120,
     output_tokens: 12,
     cache_read_tokens: 90,
-    readable_tokens: 90,
     outputs: Object.assign(
       Array.from({ length: 9 }, () => 0),
       { 8: 3 },

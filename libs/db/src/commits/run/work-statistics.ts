@@ -9,13 +9,11 @@ const UNUSED_DAYS = 90;
 const COUNTS = [
   'answers',
   'ended',
-  'cut_offs',
   'prompt_tokens',
   'output_tokens',
   'cache_write_5m_tokens',
   'cache_write_1h_tokens',
   'cache_read_tokens',
-  'readable_tokens',
 ] as const;
 const NAMES = sql.join(COUNTS.map((name) => sql.ref(name)));
 const TYPED_NAMES = sql.join(COUNTS.map((name) => sql`${sql.ref(name)} bigint`));

@@ -9,8 +9,8 @@ export async function readWorkStatistics(
 ): Promise<ReadonlyMap<string, WorkStatistics>> {
   if (keys.length === 0) return new Map();
   const { rows } = await sql<WorkSum>`
-    select key, measure, bucket, answers, ended, cut_offs, prompt_tokens, output_tokens, cache_write_5m_tokens,
-           cache_write_1h_tokens, cache_read_tokens, readable_tokens
+    select key, measure, bucket, answers, ended, prompt_tokens, output_tokens, cache_write_5m_tokens,
+           cache_write_1h_tokens, cache_read_tokens
       from work_statistic where key = any(${[...new Set(keys)]}::text[])
   `.execute(db);
   return new Map(
