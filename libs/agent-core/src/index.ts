@@ -73,7 +73,7 @@ export {
   type CompactionPolicy,
 } from './model/compaction-policy.ts';
 export type { RefusalCause } from './model/refusal-cause.ts';
-export { NO_USAGE, promptTokens, type Usage } from './model/usage.ts';
+export { NO_USAGE, promptTokens, TOOL_PROMPT_TOKENS, type Usage } from './model/usage.ts';
 export {
   batchCostNanoUsd,
   loadPriceTable,
@@ -326,7 +326,6 @@ export {
   estimateContentTokens,
   sizeBeyondWindow,
   estimateTokens,
-  TOOL_PROMPT_TOKENS,
   IMAGE_TOKENS,
   TOKEN_CALIBRATION_DEFAULT,
   type TokenCalibration,

@@ -1,13 +1,8 @@
 import type { CompactionPolicy } from '../model/compaction-policy.ts';
 import { isThought, type ContentBlock } from '../model/content.ts';
 import { planCompaction, type CompactionPlan } from './compaction.ts';
-import {
-  estimateContentTokens,
-  estimateTokens,
-  IMAGE_TOKENS,
-  TOOL_PROMPT_TOKENS,
-  type TokenCalibration,
-} from './tokens.ts';
+import { estimateContentTokens, estimateTokens, IMAGE_TOKENS, type TokenCalibration } from './tokens.ts';
+import { TOOL_PROMPT_TOKENS } from '../model/usage.ts';
 import { answerTokensMin, fitsWindow, WINDOW_TRIGGER, type WindowVerdict } from './window.ts';
 
 /** Limits of a definition's requests. */

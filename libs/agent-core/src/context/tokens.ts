@@ -16,8 +16,6 @@ export interface TokenCalibration {
 /** Used before any answer: low for prose, so that a first estimate is rather too high. */
 export const TOKEN_CALIBRATION_DEFAULT: TokenCalibration = { bytes_per_token: 3, samples: 0 };
 
-/** Tokens that the provider adds to a request with tools. */
-export const TOOL_PROMPT_TOKENS = 600;
 /** Tokens of an image at the size to which the provider scales large images. */
 export const IMAGE_TOKENS = 1_600;
 const BYTES_PER_TOKEN_MIN = 1;

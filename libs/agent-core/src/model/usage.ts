@@ -7,6 +7,9 @@ export interface Usage {
   readonly cache_read_tokens: number;
 }
 
+/** Tokens that the provider adds to a request with tools. */
+export const TOOL_PROMPT_TOKENS = 600;
+
 export const NO_USAGE: Usage = {
   input_tokens: 0,
   output_tokens: 0,

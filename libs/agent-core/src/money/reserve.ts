@@ -2,7 +2,7 @@ import { TOOL_PROMPT_TOKENS } from '../context/tokens.ts';
 import type { ContentBlock } from '../model/content.ts';
 import { isJsonObject, type Json } from '../base/json.ts';
 import { batchCostNanoUsd, modelPrice, type PriceTable } from '../model/prices.ts';
-import { NO_USAGE, type Usage } from '../model/usage.ts';
+import { NO_USAGE, TOOL_PROMPT_TOKENS, type Usage } from '../model/usage.ts';
 
 /** Price columns of prompt tokens. */
 const INPUT_COLUMNS = [
