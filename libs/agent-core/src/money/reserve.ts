@@ -1,4 +1,3 @@
-import { TOOL_PROMPT_TOKENS } from '../context/tokens.ts';
 import type { ContentBlock } from '../model/content.ts';
 import { isJsonObject, type Json } from '../base/json.ts';
 import { batchCostNanoUsd, modelPrice, type PriceTable } from '../model/prices.ts';
