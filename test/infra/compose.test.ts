@@ -53,6 +53,7 @@ const LEFT_OUT: Readonly<Record<'api' | 'worker', readonly string[]>> = {
     'SEARCH_INTERVAL_MS',
     'RETRY_DELAY_MS',
     'OUTAGE_DELAY_MS',
+    'OUTAGE_MAX_MS',
     'AUDIT_INTERVAL_MS',
     'QUICK_CALLS_MS',
     'DATABASE_POOL_MAX',

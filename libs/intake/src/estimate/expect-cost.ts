@@ -124,7 +124,7 @@ export function refuseCannotStart(
       ? []
       : [fieldError('/max_output_tokens', `${least_cap.output_tokens} tokens`)]),
   ];
-  const message = fields.map((field) => `${field.path} ${field.message}`).join('; ');
+  const message = fields.map((field) => `${field.path}: ${field.message}`).join('; ');
   throw new NightshiftError('validation_failed', `The caps have no room for a single request: ${message}.`, {
     fields,
   });

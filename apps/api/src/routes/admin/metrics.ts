@@ -74,7 +74,7 @@ export function metrics(app: App, context: Context): void {
   );
   const hitRate = gauge(
     'cache_hit_rate',
-    'Share of the tokens in the cache that the provider read for a sample of recent answers.',
+    'Share of the tokens cached by the step before that the provider read, of a sample of recent later steps of runs.',
     ['model'],
   );
   const violations = gauge(
