@@ -193,30 +193,37 @@ describe('the estimate of a batch', () => {
         expect((await post('/v1/messages/append', { items })).status).toBeLessThan(300);
       return agent_id;
     };
-    beforeAll(() =>
-      house.rows(
-        `insert into token_calibration (model, project_id, bytes_per_token, bytes_per_token_min, samples)
-         select 'claude-sonnet-4-5', id, 4, 4, 100 from project`,
-      ),
-    );
+    /** Samples of the agent's definition, from an earlier batch. */
+    const sampled = async (agent_id: string): Promise<string> => {
+      await post('/v1/batches', { requests: [{ agent_id, input: '⟦sim:fixed⟧', conversation: 'isolated' }] });
+      await house.rows(
+        `insert into prompt_density (definition_id, project_id, samples, bytes_per_token_min)
+         select id, project_id, 10, 4 from definition on conflict do nothing`,
+      );
+      return agent_id;
+    };
 
     test.each<readonly [string, () => Promise<object>]>([
       [
         'of a long prompt',
         async () => ({
-          requests: [{ agent_id: await agentOf('prompt'), input: long, conversation: 'isolated' }],
+          requests: [
+            { agent_id: await sampled(await agentOf('prompt')), input: long, conversation: 'isolated' },
+          ],
         }),
       ],
       [
         'of a long conversation',
         async () => ({
-          requests: [{ agent_id: await agentOf('history', long), input: 'Go on. ⟦sim:fixed⟧' }],
+          requests: [
+            { agent_id: await sampled(await agentOf('history', long)), input: 'Go on. ⟦sim:fixed⟧' },
+          ],
         }),
       ],
       [
         'of a picture that waits for an earlier run',
         async () => {
-          const agent_id = await agentOf('picture');
+          const agent_id = await sampled(await agentOf('picture'));
           await post('/v1/batches', { requests: [{ agent_id, input: '⟦sim:fixed⟧' }] });
           const source = { type: 'base64', media_type: 'image/png', data: 'aGFs'.repeat(75_000) };
           const input = [

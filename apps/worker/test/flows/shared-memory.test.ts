@@ -286,7 +286,7 @@ describe('a block that two agents share', () => {
     expect(firsts.map((first) => first?.is_error).toSorted()).toEqual([false, true]);
     const refused = firsts.find((first) => first?.is_error);
     expect(refused?.text).toContain('changed by another run');
-    expect(refused?.text).toMatch(/It now holds:\\nwritten by (one|two)/);
+    expect(refused?.text).toMatch(/based on the present text:\\nwritten by (one|two)/);
     // Every write was based on the value in force before it.
     const revisions = await revisionsOf(block);
     for (const { revision, based_on } of revisions.slice(1)) expect(based_on).toBe(revision - 1);

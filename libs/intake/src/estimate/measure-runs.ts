@@ -35,6 +35,8 @@ import {
   type EncodedDefinition,
   type MediaCount,
   type PriceTable,
+  reliableBytesPerToken,
+  type PromptDensity,
   type RunGroup,
   type TokenCalibration,
   type WorkStatistics,
@@ -44,6 +46,7 @@ import {
   readAgentDefinitions,
   readBlocksOfAgents,
   readConversationSizes,
+  readPromptDensities,
   readTokenCalibrations,
   readWorkStatistics,
   requestedDefinitions,
@@ -90,6 +93,7 @@ interface Frame {
   readonly dense_bytes: number;
   readonly history: Shown;
   readonly calibration: TokenCalibration | undefined;
+  readonly density: PromptDensity | null;
   readonly work: WorkStatistics | null;
 }
 
@@ -188,6 +192,10 @@ async function readFrames(
       db,
       [...agents.values()].map((agent) => agent.definition),
     );
+    const densities = await readPromptDensities(
+      db,
+      [...agents.values()].map((agent) => agent.definition.id),
+    );
     for (const [key, agent] of agents) {
       const { definition } = agent;
       const { toolPolicy, encoded } = prepared.get(definition.id) ?? prepare(definition);
@@ -205,6 +213,7 @@ async function readFrames(
         dense_bytes: 2 * (bytes - text.length),
         history: historyOf(size),
         calibration: calibrations.get(toolPolicy.model_name),
+        density: densities.get(definition.id) ?? null,
         work: work.get(definition.id) ?? null,
       });
     }
@@ -314,7 +323,7 @@ function sizeOf(
 /** Returns the tokens that a cap reserves for a prompt. */
 function reservedTokens(
   prices: PriceTable,
-  { agent: { definition }, calibration }: Pick<Frame, 'agent' | 'calibration'>,
+  { agent: { definition }, density }: Pick<Frame, 'agent' | 'density'>,
   size: Pick<Shown, 'bytes' | 'media'> & { readonly dense_bytes: number },
 ): number {
   const name = parseModelHandle(definition.model)?.name ?? definition.model;
@@ -323,7 +332,7 @@ function reservedTokens(
     window_tokens: definition.context_window_limit,
     has_tools: definition.tools.length > 0,
   };
-  return inputTokensToReserve(prices, name, measured, calibration?.bytes_per_token_min ?? null);
+  return inputTokensToReserve(prices, name, measured, reliableBytesPerToken(density));
 }
 
 /** Creates a group without runs. */
@@ -378,6 +387,10 @@ export async function measureStored(
   { sample, factor, definitions, blocks, sizes, calibrations }: StoredFacts,
 ): Promise<readonly RunGroup[]> {
   const work = await readWorkOf(db, definitions);
+  const densities = await readPromptDensities(
+    db,
+    definitions.map(({ id }) => id),
+  );
   const byId = new Map(definitions.map((definition) => [definition.id, definition]));
   const prepared = new Map<string, Prepared>();
   const blocksOf = Map.groupBy(blocks, (block) => block.agent_id);
@@ -408,7 +421,7 @@ export async function measureStored(
       groups.get(key) ?? emptyGroup({ agent, work: work.get(definition.id) ?? null }, run, prices);
     const media = { images, image_bytes, remote: shown.media.remote };
     const size = { bytes, media, dense_bytes: 2 * (frameBytes - text.length) };
-    const worst = reservedTokens(prices, { agent, calibration }, size);
+    const worst = reservedTokens(prices, { agent, density: densities.get(definition.id) ?? null }, size);
     group.runs += factor;
     group.request_bytes += factor * bytes;
     group.input_tokens +=
