@@ -41,11 +41,11 @@ describe('the parts of a rewrite', () => {
       expect(await house.runsOf(batch.id)).toMatchObject(Array(3).fill({ stop_reason: 'end_turn' }));
       expect(sent.map((params) => /→ (.*)$/m.exec(params.system?.[1]?.text ?? '')?.[1])).toEqual([
         'Old.',
+        'Old.',
         'After one.',
         'After one.',
         'After two.',
         'After two.',
-        'After three.',
       ]);
       expect(sent.map(({ messages }) => messages.length)).toEqual([1, 3, 1, 3, 1, 3]);
       expect(await memoryOf(batch.agent_ids[0] ?? '')).toEqual({

@@ -9,4 +9,3 @@ export interface CacheMarks {
 }
 
 export const NO_MARKS: CacheMarks = { static: false, memory: false, end: false };
-export const ALL_MARKS: CacheMarks = { static: true, memory: true, end: true };

@@ -1,6 +1,5 @@
 import {
   admitRuns,
-  ALL_MARKS,
   answerLimit,
   bodyBytesWith,
   countMedia,
@@ -9,6 +8,7 @@ import {
   inputTokensToReserve,
   modelPrice,
   NO_AMOUNT,
+  NO_MARKS,
   NO_MEDIA,
   parseModelHandle,
   reliableBytesPerToken,
@@ -180,7 +180,7 @@ async function toAskingRuns(
   const requests = await readRequestsOf(deps, trx, sealed.id, rows);
   const page = [...requests.values()];
   // Marks are decided when the request is sent; they take no tokens.
-  const encode = await openEncoder(deps, trx, sealed.nonce, page, () => ALL_MARKS);
+  const encode = await openEncoder(deps, trx, sealed.nonce, page, () => NO_MARKS);
   const definitions = await deps.definitions.get(trx, [...new Set(page.map((each) => each.definition_id))]);
   const work = await workStatisticsOf(deps, trx, definitions.values());
   return rows.map((row): SizedRun => {
