@@ -14,8 +14,8 @@ export interface CacheUse {
 }
 
 /** Provider batches and answers of each that are measured: the latest. */
-const PROVIDER_BATCHES = 50;
-const ANSWERS = 40;
+const PROVIDER_BATCHES = 200;
+const ANSWERS = 10;
 
 /**
  * Measures the use of the cache by recent answers, by the provider's model name. The hit rate is that of answers whose
