@@ -129,18 +129,45 @@ export function sumWorkSamples(samples: readonly WorkSample[]): readonly WorkSum
     if (sum === undefined) sums.set(name, (sum = { key, measure, bucket, ...NO_COUNTS }));
     for (const count of COUNTS) sum[count] += counts[count];
   };
-  for (const sample of samples) {
-    const counts = countsOf(sample);
-    for (const key of sample.keys) {
+  for (const { keys, place, bucket, counts } of joinEqualSamples(samples)) {
+    for (const key of keys) {
       add(key, 'total', 0, counts);
-      add(key, 'step', placeOfStep(sample.step_number), counts);
-      if (sample.usage !== null) add(key, 'output', outputBucket(counts.output_tokens), counts);
+      add(key, 'step', place, counts);
+      if (bucket !== null) add(key, 'output', bucket, counts);
     }
   }
   return [...sums.values()].sort(
     (one, other) =>
       compare(one.key, other.key) || compare(one.measure, other.measure) || one.bucket - other.bucket,
   );
+}
+
+/** Samples with the same keys and buckets. */
+interface EqualSamples {
+  readonly keys: readonly string[];
+  readonly place: number;
+  readonly bucket: number | null;
+  readonly counts: { -readonly [K in keyof WorkCounts]: WorkCounts[K] };
+}
+
+/** Joins samples whose keys are the same list: a file has thousands of them, and few lists. */
+function joinEqualSamples(samples: readonly WorkSample[]): readonly EqualSamples[] {
+  const joined = new Map<readonly string[], Map<number, EqualSamples>>();
+  for (const sample of samples) {
+    const counts = countsOf(sample);
+    const place = placeOfStep(sample.step_number);
+    const bucket = sample.usage === null ? null : outputBucket(counts.output_tokens);
+    const code = place * (OUTPUT_BUCKET_MAX + 2) + (bucket ?? -1) + 1;
+    let ofKeys = joined.get(sample.keys);
+    if (ofKeys === undefined) joined.set(sample.keys, (ofKeys = new Map()));
+    let equal = ofKeys.get(code);
+    if (equal === undefined) {
+      equal = { keys: sample.keys, place, bucket, counts: { ...NO_COUNTS } };
+      ofKeys.set(code, equal);
+    }
+    for (const count of COUNTS) equal.counts[count] += counts[count];
+  }
+  return [...joined.values()].flatMap((ofKeys) => [...ofKeys.values()]);
 }
 
 const NO_COUNTS: WorkCounts = {

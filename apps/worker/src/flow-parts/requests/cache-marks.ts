@@ -4,8 +4,10 @@ import {
   expectedRequests,
   modelPrice,
   modelTraits,
+  NO_MARKS,
   TOKEN_CALIBRATION_DEFAULT,
   turnaroundWithin,
+  type CacheFacts,
   type PriceTable,
 } from '@nightshift/agent-core';
 import { readCacheUse, readTurnarounds, type SealedRequest } from '@nightshift/db';
@@ -49,30 +51,59 @@ export async function openCacheMarks(
     const ids = page.map(({ definition_id }) => definition_id);
     const definitions = await deps.definitions.get(db, ids);
     const work = await workStatisticsOf(deps, db, definitions.values());
+    const facts = new Map<CachedDefinition, DefinitionFacts>();
     return (request, made_by, lengths) => {
-      const { model_name } = made_by.toolPolicy;
-      const { bytes_per_token } = calibrations.get(model_name) ?? TOKEN_CALIBRATION_DEFAULT;
+      let known = facts.get(made_by);
+      if (known === undefined) {
+        const stats = work.get(request.definition_id)?.statistics ?? null;
+        const { model_name } = made_by.toolPolicy;
+        const { bytes_per_token } = calibrations.get(model_name) ?? TOKEN_CALIBRATION_DEFAULT;
+        known = {
+          bytes_per_token,
+          fixed: made_by.encoded.system.length + made_by.encoded.tools.length,
+          next: new Map(),
+          continues: (step) =>
+            continuationProbability(stats, step, { has_tools: made_by.toolPolicy.tools.length > 0 }),
+          cacheable_tokens_min: modelTraits(model_name).cacheable_tokens_min,
+          ...factorsOf(settings.prices, model_name),
+          hit_rate: hitRateOf(model_name),
+          in_time: turnaroundWithin(turnarounds.get(model_name) ?? [], CACHED_FOR_MS),
+        };
+        facts.set(made_by, known);
+      }
+      const { fixed, next, continues, bytes_per_token } = known;
       const tokensOf = (characters: number): number => Math.floor(characters / bytes_per_token);
-      const fixed = made_by.encoded.system.length + made_by.encoded.tools.length;
+      const prompt_tokens = tokensOf(fixed + lengths.memory + lengths.messages);
+      if (prompt_tokens < known.cacheable_tokens_min) return NO_MARKS;
+      const { number, steps_max } = request;
+      const place = number * 65_536 + steps_max;
+      const next_requests = next.get(place) ?? expectedRequests(number, steps_max, continues);
+      next.set(place, next_requests);
       const marks = decideCacheMarks({
+        ...known,
         static_tokens: made_by.encoded.system === '' ? 0 : tokensOf(fixed),
         memory_tokens: tokensOf(fixed + lengths.memory),
-        prompt_tokens: tokensOf(fixed + lengths.memory + lengths.messages),
+        prompt_tokens,
         cached_tokens: request.cached_tokens,
-        cacheable_tokens_min: modelTraits(model_name).cacheable_tokens_min,
-        ...factorsOf(settings.prices, model_name),
-        next_requests: expectedRequests(request.number, request.steps_max, (step) =>
-          continuationProbability(work.get(request.definition_id)?.statistics ?? null, step, {
-            has_tools: made_by.toolPolicy.tools.length > 0,
-          }),
-        ),
+        next_requests,
         sharers: sharers.get(request.definition_id) ?? 1,
-        hit_rate: hitRateOf(model_name),
-        in_time: turnaroundWithin(turnarounds.get(model_name) ?? [], CACHED_FOR_MS),
       });
       return hasOwnMarks(request, made_by) ? { static: marks.static, memory: false, end: false } : marks;
     };
   };
+}
+
+/** The facts that the requests of a definition share. */
+interface DefinitionFacts extends Pick<
+  CacheFacts,
+  'cacheable_tokens_min' | 'write_factor' | 'read_factor' | 'hit_rate' | 'in_time'
+> {
+  readonly bytes_per_token: number;
+  /** Length of tools and static prompt, in characters. */
+  readonly fixed: number;
+  readonly continues: (step: number) => number;
+  /** Expected further requests, by step number and limit. */
+  readonly next: Map<number, number>;
 }
 
 function factorsOf(
