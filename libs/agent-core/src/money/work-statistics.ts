@@ -159,7 +159,7 @@ function joinEqualSamples(samples: readonly WorkSample[]): readonly EqualSamples
     const bucket = sample.usage === null ? null : outputBucket(counts.output_tokens);
     const code = place * (OUTPUT_BUCKET_MAX + 2) + (bucket ?? -1) + 1;
     let ofKeys = joined.get(sample.keys);
-    if (ofKeys === undefined) joined.set(sample.keys, (ofKeys = new Map()));
+    if (ofKeys === undefined) joined.set(sample.keys, (ofKeys = new Map<number, EqualSamples>()));
     let equal = ofKeys.get(code);
     if (equal === undefined) {
       equal = { keys: sample.keys, place, bucket, counts: { ...NO_COUNTS } };
