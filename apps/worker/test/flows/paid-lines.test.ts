@@ -71,7 +71,11 @@ describe('an unusable answer', () => {
 
   test('caused by any number of prompts never takes a batch over its cap', async () => {
     const cap = { cost_nanousd: 30_000_000, output_tokens: null };
-    const runs = Array.from({ length: 12 }, () => ({ input: '⟦sim:deepArgs?levels=4000⟧' }));
+    // The simulator does not cut this answer at max_tokens, as the provider would: it must fit.
+    const runs = Array.from({ length: 12 }, () => ({
+      input: '⟦sim:deepArgs?levels=4000⟧',
+      max_tokens: 2_048,
+    }));
     const batch = await house.submit(runs, { cap });
     await house.drive(house.worker(), { hasten: true }).catch(() => undefined);
     const { booked, spent, billed } = await books();
