@@ -387,6 +387,7 @@ export {
   outputPercentile,
   sumWorkSamples,
   toWorkStatistics,
+  WORK_COUNTS,
   workClassKey,
   type ApplicableWork,
   type WorkCounts,

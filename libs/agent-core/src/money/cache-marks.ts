@@ -27,7 +27,7 @@ export interface CacheFacts {
 }
 
 /**
- * Decides which marks a request gets: those that are expected to cost less than none.
+ * Decides which cache marks lower the expected cost of a request and its successors.
  * A marked token costs `write_factor` once. In each later request it costs `read_factor`, or `write_factor` again where the
  * provider misses or the hour is over. An unmarked token costs 1 in each request. So a mark pays only if enough further
  * requests are expected; tokens in the cache already pay at once.

@@ -18,7 +18,8 @@ const CONTINUATION_WITHOUT_TOOLS = 0.05;
 const BUCKETS_PER_OCTAVE = 4;
 const OUTPUT_BUCKET_MAX = 100;
 
-const COUNTS = [
+/** The names of the sums, as in the table `work_statistic`. */
+export const WORK_COUNTS = [
   'answers',
   'ended',
   'prompt_tokens',
@@ -127,7 +128,7 @@ export function sumWorkSamples(samples: readonly WorkSample[]): readonly WorkSum
     const name = `${key} ${measure} ${bucket}`;
     let sum = sums.get(name);
     if (sum === undefined) sums.set(name, (sum = { key, measure, bucket, ...NO_COUNTS }));
-    for (const count of COUNTS) sum[count] += counts[count];
+    for (const count of WORK_COUNTS) sum[count] += counts[count];
   };
   for (const { keys, place, bucket, counts } of joinEqualSamples(samples)) {
     for (const key of keys) {
@@ -165,7 +166,7 @@ function joinEqualSamples(samples: readonly WorkSample[]): readonly EqualSamples
       equal = { keys: sample.keys, place, bucket, counts: { ...NO_COUNTS } };
       ofKeys.set(code, equal);
     }
-    for (const count of COUNTS) equal.counts[count] += counts[count];
+    for (const count of WORK_COUNTS) equal.counts[count] += counts[count];
   }
   return [...joined.values()].flatMap((ofKeys) => [...ofKeys.values()]);
 }

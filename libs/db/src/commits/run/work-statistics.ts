@@ -1,4 +1,4 @@
-import { sumWorkSamples, type WorkSample } from '@nightshift/agent-core';
+import { sumWorkSamples, WORK_COUNTS, type WorkSample } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Database } from '../../connect.ts';
 
@@ -6,21 +6,12 @@ import type { Database } from '../../connect.ts';
 const KEYS_PER_CALL = 100;
 const UNUSED_DAYS = 90;
 
-const COUNTS = [
-  'answers',
-  'ended',
-  'prompt_tokens',
-  'output_tokens',
-  'cache_write_5m_tokens',
-  'cache_write_1h_tokens',
-  'cache_read_tokens',
-] as const;
-const NAMES = sql.join(COUNTS.map((name) => sql.ref(name)));
-const TYPED_NAMES = sql.join(COUNTS.map((name) => sql`${sql.ref(name)} bigint`));
+const NAMES = sql.join(WORK_COUNTS.map((name) => sql.ref(name)));
+const TYPED_NAMES = sql.join(WORK_COUNTS.map((name) => sql`${sql.ref(name)} bigint`));
 const ADDED = sql.join(
-  COUNTS.map((name) => sql`${sql.ref(name)} = ${sql.ref(`w.${name}`)} + ${sql.ref(`excluded.${name}`)}`),
+  WORK_COUNTS.map((name) => sql`${sql.ref(name)} = ${sql.ref(`w.${name}`)} + ${sql.ref(`excluded.${name}`)}`),
 );
-const HALVED = sql.join(COUNTS.map((name) => sql`${sql.ref(name)} = ${sql.ref(`w.${name}`)} / 2`));
+const HALVED = sql.join(WORK_COUNTS.map((name) => sql`${sql.ref(name)} = ${sql.ref(`w.${name}`)} / 2`));
 
 /** Adds samples to the statistics of their keys, in one statement. Locks: the rows, in the order of their keys. */
 export async function commitWorkSamples(db: Database, samples: readonly WorkSample[]): Promise<void> {
