@@ -796,10 +796,8 @@ create table token_calibration (
   bytes_per_token double precision not null,
   samples integer not null,
   updated_at timestamp with time zone not null default app_now(),
-  bytes_per_token_min double precision,
   constraint token_calibration_pkey PRIMARY KEY (model),
   constraint token_calibration_bytes_per_token_check CHECK ((bytes_per_token > (0)::double precision)),
-  constraint token_calibration_bytes_per_token_min_check CHECK ((bytes_per_token_min > (0)::double precision)),
   constraint token_calibration_samples_check CHECK ((samples >= 1))
 );
 

@@ -644,7 +644,6 @@ export interface TokenCalibrationTable {
   project_id: string;
   bytes_per_token: number;
   samples: number;
-  bytes_per_token_min: number | null;
   updated_at: Stamped;
 }
 

@@ -6,11 +6,6 @@ export interface TokenCalibration {
   readonly bytes_per_token: number;
   /** Number of answers learnt from. */
   readonly samples: number;
-  /**
-   * The fewest bytes that a token of a sample took.
-   * Default: unknown.
-   */
-  readonly bytes_per_token_min?: number | null;
 }
 
 /** Used before any answer: low for prose, so that a first estimate is rather too high. */
@@ -98,6 +93,5 @@ export function calibrate(
   return {
     bytes_per_token: bytes_per_token + (seen - bytes_per_token) * weight,
     samples: samples + 1,
-    bytes_per_token_min: Math.min(calibration.bytes_per_token_min ?? Infinity, seen),
   };
 }

@@ -124,9 +124,6 @@ create table work_statistic (
 create index work_statistic_unused on work_statistic (used_on) where measure = 'total';
 create index work_statistic_full on work_statistic (key) where measure = 'total' and answers >= 50000;
 
--- Smallest value seen, which estimates of reservations rely on. Null: learnt before it was kept.
-alter table token_calibration add column bytes_per_token_min double precision check (bytes_per_token_min > 0);
-
 -- Samples of the prompts of a definition, which reservations rely on.
 create table prompt_density (
   definition_id uuid primary key references definition,

@@ -466,7 +466,6 @@ const REFUSED: Readonly<Record<string, readonly Row[]>> = {
     { durations_ms: [] },
     { durations_ms: Array<number>(65).fill(1) },
   ],
-  'token_calibration.token_calibration_bytes_per_token_min_check': [{ bytes_per_token_min: 0 }],
   'work_statistic.work_statistic_measure_check': [{ measure: 'mean' }],
   'work_statistic.work_statistic_bucket_check': [{ bucket: -1 }],
   'tool.tool_kind_check': [{ kind: 'http' }],

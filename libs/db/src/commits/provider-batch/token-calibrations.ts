@@ -25,7 +25,6 @@ type MeasuredSample = Usage & {
   readonly definition_id: string;
   readonly bytes_per_token: number | null;
   readonly samples: number | null;
-  readonly bytes_per_token_min: number | null;
 };
 
 /**
@@ -36,7 +35,7 @@ type MeasuredSample = Usage & {
 export async function learnTokens(trx: Tx, samples: readonly TokenSample[]): Promise<void> {
   if (samples.length === 0) return;
   const { rows } = await sql<MeasuredSample>`
-    select d.model, d.bytes, r.definition_id, c.bytes_per_token, c.samples, c.bytes_per_token_min, s.input_tokens, s.output_tokens,
+    select d.model, d.bytes, r.definition_id, c.bytes_per_token, c.samples, s.input_tokens, s.output_tokens,
            s.cache_write_5m_tokens, s.cache_write_1h_tokens, s.cache_read_tokens
       from json_to_recordset(${JSON.stringify(samples)}::json)
              as d(run_id uuid, number int, attempt int, model text, bytes int)
@@ -52,25 +51,24 @@ export async function learnTokens(trx: Tx, samples: readonly TokenSample[]): Pro
 async function learnCalibrations(trx: Tx, rows: readonly MeasuredSample[]): Promise<void> {
   const learnt = [...Map.groupBy(rows, ({ model }) => model)].flatMap(([model, [largest]]) => {
     if (largest === undefined) return [];
-    const { bytes, bytes_per_token, samples: count, bytes_per_token_min } = largest;
+    const { bytes, bytes_per_token, samples: count } = largest;
     const present =
       bytes_per_token === null || count === null
         ? TOKEN_CALIBRATION_DEFAULT
-        : { bytes_per_token, samples: count, bytes_per_token_min };
+        : { bytes_per_token, samples: count };
     const next = calibrate(present, { bytes, tokens: promptTokens(largest) });
     return next === present ? [] : [{ model, ...next }];
   });
   if (learnt.length === 0) return;
   await sql`
-    insert into token_calibration (model, project_id, bytes_per_token, samples, bytes_per_token_min)
-    select d.model, p.id, d.bytes_per_token, d.samples, d.bytes_per_token_min
+    insert into token_calibration (model, project_id, bytes_per_token, samples)
+    select d.model, p.id, d.bytes_per_token, d.samples
       from json_to_recordset(${JSON.stringify(learnt)}::json) 
-             as d(model text, bytes_per_token float8, samples int, bytes_per_token_min float8),
+             as d(model text, bytes_per_token float8, samples int),
            (select id from project limit 1) p
      order by d.model
     on conflict (model) do update
-       set bytes_per_token = excluded.bytes_per_token, samples = excluded.samples,
-           bytes_per_token_min = least(token_calibration.bytes_per_token_min, excluded.bytes_per_token_min), updated_at = app_now()
+       set bytes_per_token = excluded.bytes_per_token, samples = excluded.samples, updated_at = app_now()
   `.execute(trx);
 }
 

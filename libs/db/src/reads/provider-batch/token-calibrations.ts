@@ -5,7 +5,7 @@ import type { Database } from '../../connect.ts';
 export async function readTokenCalibrations(db: Database): Promise<ReadonlyMap<string, TokenCalibration>> {
   const rows = await db
     .selectFrom('token_calibration')
-    .select(['model', 'bytes_per_token', 'samples', 'bytes_per_token_min'])
+    .select(['model', 'bytes_per_token', 'samples'])
     .execute();
   return new Map(rows.map(({ model, ...calibration }) => [model, calibration]));
 }
