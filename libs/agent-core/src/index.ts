@@ -257,7 +257,13 @@ export type { StoredMessage, ToolNames } from './wire/letta/stored-message.ts';
 export { toLettaMessages, type LettaMessage, type UnionOptions } from './wire/letta/union-message.ts';
 export { modelTraits, type ModelTraits } from './model/traits.ts';
 export { NO_MARKS, type CacheMarks } from './model/cache-marks.ts';
-export { decideCacheMarks, expectedRequests, type CacheFacts } from './money/cache-marks.ts';
+export {
+  cacheFactors,
+  decideCacheMarks,
+  expectedHitRate,
+  expectedRequests,
+  type CacheFacts,
+} from './money/cache-marks.ts';
 export { parseToolRules, toolRuleSchema, type ParsedRules, type ToolRule } from './rules/rule.ts';
 export { checkRulesFit } from './decide/check-rules.ts';
 export { checkRequiredTools } from './rules/reach.ts';

@@ -1,4 +1,5 @@
 import type { CacheMarks } from '../model/cache-marks.ts';
+import { modelPrice, type PriceTable } from '../model/prices.ts';
 
 /** The size of a request, its history and its likely future. */
 export interface CacheFacts {
@@ -67,4 +68,35 @@ export function expectedRequests(
     sum += chance;
   }
   return sum;
+}
+
+/** Assumed hit rate, and the number of answers that it counts as. */
+const HIT_RATE_PRIOR = 0.9;
+const HIT_RATE_PRIOR_ANSWERS = 10;
+
+/** Returns the expected hit rate of a model by recent answers; null without any. */
+export function expectedHitRate(
+  recent: { readonly hit_rate: number; readonly measured: number } | null,
+): number {
+  const { hit_rate, measured } = recent ?? { hit_rate: 0, measured: 0 };
+  return (
+    (HIT_RATE_PRIOR * HIT_RATE_PRIOR_ANSWERS + hit_rate * measured) / (HIT_RATE_PRIOR_ANSWERS + measured)
+  );
+}
+
+/** The provider's rule for all models, for a model without a price. */
+const WRITE_FACTOR = 2;
+const READ_FACTOR = 0.1;
+
+/** Returns the prices of written and read tokens of a model, as multiples of a plain token. */
+export function cacheFactors(
+  prices: PriceTable,
+  modelName: string,
+): Pick<CacheFacts, 'write_factor' | 'read_factor'> {
+  const price = modelPrice(prices, modelName);
+  if (price === null || price.input === 0) return { write_factor: WRITE_FACTOR, read_factor: READ_FACTOR };
+  return {
+    write_factor: price.cache_write_1h / price.input,
+    read_factor: price.cache_read / price.input,
+  };
 }

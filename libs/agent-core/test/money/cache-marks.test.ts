@@ -1,6 +1,13 @@
 import { describe, expect, test } from 'vitest';
 import { fc } from '../../../../test/fast-check.ts';
-import { decideCacheMarks, expectedRequests, type CacheFacts } from '../../src/money/cache-marks.ts';
+import { SHIPPED_PRICES } from '../../src/model/prices.ts';
+import {
+  cacheFactors,
+  decideCacheMarks,
+  expectedHitRate,
+  expectedRequests,
+  type CacheFacts,
+} from '../../src/money/cache-marks.ts';
 
 const FACTS: CacheFacts = {
   static_tokens: 10_000,
@@ -67,4 +74,15 @@ test('the expected further requests follow the probabilities, up to the step lim
   expect(expectedRequests(1, 10, () => 1)).toBe(9);
   expect(expectedRequests(8, 10, () => 0.5)).toBe(0.75);
   expect(expectedRequests(1, 1_000_000, () => 0.5)).toBeCloseTo(1, 2);
+});
+
+test('the expected hit rate moves from its prior to the measured rate', () => {
+  expect(expectedHitRate(null)).toBe(0.9);
+  expect(expectedHitRate({ hit_rate: 0.3, measured: 10 })).toBeCloseTo(0.6);
+  expect(expectedHitRate({ hit_rate: 0.3, measured: 10_000 })).toBeCloseTo(0.3, 2);
+});
+
+test('written and read tokens are priced by the table, or by the rule for all models', () => {
+  expect(cacheFactors(SHIPPED_PRICES, 'claude-fable-5-2')).toEqual({ write_factor: 2, read_factor: 0.025 });
+  expect(cacheFactors(SHIPPED_PRICES, 'unheard-of')).toEqual({ write_factor: 2, read_factor: 0.1 });
 });

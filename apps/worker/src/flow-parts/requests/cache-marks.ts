@@ -1,14 +1,14 @@
 import {
+  cacheFactors,
   continuationProbability,
   decideCacheMarks,
+  expectedHitRate,
   expectedRequests,
-  modelPrice,
   modelTraits,
   NO_MARKS,
   TOKEN_CALIBRATION_DEFAULT,
   turnaroundWithin,
   type CacheFacts,
-  type PriceTable,
 } from '@nightshift/agent-core';
 import { readCacheUse, readTurnarounds, type SealedRequest } from '@nightshift/db';
 import type { FlowDeps } from '../deps.ts';
@@ -20,15 +20,8 @@ import type { MarksOf } from './open-encoder.ts';
 /** Reads the statistics of a page of requests and returns their cache marks. */
 export type CacheMarksOfPage = (page: readonly SealedRequest[]) => Promise<MarksOf>;
 
-/** Prices of a model without a price, as multiples of a plain token: the provider's rule for all models. */
-const WRITE_FACTOR = 2;
-const READ_FACTOR = 0.1;
 /** Time for which a marked prefix is kept after its last use. */
 const CACHED_FOR_MS = 3_600_000;
-/** Assumed hit rate, and the number of answers that it counts as. */
-const HIT_RATE_PRIOR = 0.9;
-const HIT_RATE_PRIOR_ANSWERS = 10;
-
 /** Reads measured hit rates and turnarounds, and returns a function that decides cache marks by expected cost. */
 export async function openCacheMarks(
   deps: Pick<FlowDeps, 'db' | 'settings' | 'definitions' | 'work'>,
@@ -38,12 +31,6 @@ export async function openCacheMarks(
   const { db, settings } = deps;
   const uses = await readCacheUse(db);
   const turnarounds = await readTurnarounds(db, credential);
-  const hitRateOf = (model: string): number => {
-    const { hit_rate, measured } = uses.get(model) ?? { hit_rate: 0, measured: 0 };
-    return (
-      (HIT_RATE_PRIOR * HIT_RATE_PRIOR_ANSWERS + hit_rate * measured) / (HIT_RATE_PRIOR_ANSWERS + measured)
-    );
-  };
   /** Requests of each definition in this page and earlier ones of the provider batch. */
   const sharers = new Map<string, number>();
   return async (page) => {
@@ -65,8 +52,8 @@ export async function openCacheMarks(
           continues: (step) =>
             continuationProbability(stats, step, { has_tools: made_by.toolPolicy.tools.length > 0 }),
           cacheable_tokens_min: modelTraits(model_name).cacheable_tokens_min,
-          ...factorsOf(settings.prices, model_name),
-          hit_rate: hitRateOf(model_name),
+          ...cacheFactors(settings.prices, model_name),
+          hit_rate: expectedHitRate(uses.get(model_name) ?? null),
           in_time: turnaroundWithin(turnarounds.get(model_name) ?? [], CACHED_FOR_MS),
         };
         facts.set(made_by, known);
@@ -104,18 +91,6 @@ interface DefinitionFacts extends Pick<
   readonly continues: (step: number) => number;
   /** Expected further requests, by step number and limit. */
   readonly next: Map<number, number>;
-}
-
-function factorsOf(
-  prices: PriceTable,
-  modelName: string,
-): { readonly write_factor: number; readonly read_factor: number } {
-  const price = modelPrice(prices, modelName);
-  if (price === null || price.input === 0) return { write_factor: WRITE_FACTOR, read_factor: READ_FACTOR };
-  return {
-    write_factor: price.cache_write_1h / price.input,
-    read_factor: price.cache_read / price.input,
-  };
 }
 
 /** Whether the user has set marks in messages or settings: a request takes four at most. */
