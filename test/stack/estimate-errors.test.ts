@@ -88,7 +88,7 @@ async function night(
   }>('GET', `/v1/batches/${id}`);
   const bill = Number(batch.usage.cost_usd);
   const found = { expected: Number(estimate.cost_usd.expected), bill, error: batch.estimate_error };
-  // The stored expectation is that of the estimate, but for the sample.
+  // The stored expectation equals the estimate, but for the sample.
   expect(Number(batch.expected_cost_usd) / found.expected).toBeGreaterThan(0.95);
   expect(Number(batch.expected_cost_usd) / found.expected).toBeLessThan(1.05);
   expect(found.error).toBeCloseTo((Number(batch.expected_cost_usd) - bill) / bill, 6);

@@ -135,7 +135,7 @@ describe('the prompt cache', () => {
     expect(usage.cache_read_tokens > 0).toBe(found);
   });
 
-  test('the automatic mark is that of the last block that can be cached', () => {
+  test('the automatic mark stands at the last block that can be cached', () => {
     const { ask } = cacheAt();
     const messages = [user(text(long('what is new')), text(''))];
     const first = ask({ ...prompt({ system: 'be kind', messages }), ...hour });

@@ -69,7 +69,7 @@ const HAIKU = 'anthropic/claude-haiku-4-5';
 const RETRY = { attempts_max: 4, retry_delay_ms: 5_000, retry_delay_ms_max: 60_000 };
 const SLOW = { ...RETRY, outage_delay_ms: 300_000, outage_ms_max: 7_200_000 };
 
-/** Sends what is due and applies its results, once. */
+/** Sends due requests and applies their results, once. */
 async function round(worker: FlowDeps): Promise<FlowReport> {
   await house.hasten();
   await composeProviderBatch(worker);

@@ -180,7 +180,7 @@ describe('the metadata in a prompt', () => {
     expect(systemsOf(sent)).toBe(1);
   });
 
-  test('stays that of the begin of the run, so thinking is sent back', async () => {
+  test('stays as at the begin of the run, so thinking is sent back', async () => {
     await drive(
       await house.submit([searcher(look(1), keep('A passage.'), look(2), append('One.'), look(3))]),
     );

@@ -17,7 +17,7 @@ import {
   type Database,
   type StoredSample,
 } from '@nightshift/db';
-import { measureStored } from './measure-runs.ts';
+import { measureStored } from './measure-stored.ts';
 
 /** Runs of a batch that are measured; of a larger batch they are spread evenly over it. */
 const RUNS_MEASURED = 200;

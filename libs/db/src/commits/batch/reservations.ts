@@ -79,16 +79,21 @@ export async function commitReservations(
     );
   }
   const to = transition(batchMachine, 'running', 'pause');
-  for (const { batch_id, reason, needs } of paused) {
-    await sql`
-      update batch_budget set needs_nanousd = ${needs.cost_nanousd}, needs_output_tokens = ${needs.output_tokens}
-       where batch_id = ${batch_id}::uuid
-    `.execute(trx);
-    await sql`
-      update batch set state = ${to}, state_reason = ${reason}, updated_at = app_now()
-       where id = ${batch_id}::uuid and state = 'running'
-    `.execute(trx);
-  }
+  if (paused.length === 0) return;
+  const payload = paused.map(({ batch_id, reason, needs }) => ({
+    b: batch_id,
+    r: reason,
+    c: needs.cost_nanousd,
+    o: needs.output_tokens,
+  }));
+  await sql`
+    with d as materialized (
+      select * from json_to_recordset(${JSON.stringify(payload)}::json) as d(b uuid, r text, c bigint, o bigint)),
+    noted as (
+      update batch_budget set needs_nanousd = d.c, needs_output_tokens = d.o from d where batch_id = d.b)
+    update batch set state = ${to}, state_reason = d.r, updated_at = app_now()
+      from d where id = d.b and state = 'running'
+  `.execute(trx);
 }
 
 /** A step of a capped batch with an outcome, and the cost of its answer, if any. */

@@ -5,7 +5,7 @@ import { uuidArray } from '../../uuid-array.ts';
 
 /**
  * Marks the spans of a batch's agents with passages, or changes to these blocks, as reverted: their messages are new again,
- * unless a later span moved the cursor past them. Call it while the passages exist. The filter is that of the revert.
+ * unless a later span moved the cursor past them. Call it while the passages exist. Takes the filter of the revert.
  * Locks: the spans; the caller holds the batch. Index: `cursor_span_by_batch`, `block_revision_by_batch`,
  * `block_event_by_batch`, `passage_by_batch`.
  */

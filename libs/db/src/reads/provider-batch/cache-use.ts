@@ -18,7 +18,7 @@ const PROVIDER_BATCHES = 200;
 const ANSWERS = 10;
 
 /**
- * Measures the use of the cache by recent answers, by the provider's model name. The hit rate is that of answers whose
+ * Measures the use of the cache by recent answers, by the provider's model name. The hit rate counts answers whose
  * requests marked all that the run's answer before had left in the cache, within the hour.
  * Index: `provider_batch_by_age`, `step_by_provider_batch`, primary key of `step`.
  */
