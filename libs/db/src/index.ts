@@ -356,7 +356,7 @@ export {
   type UntoldChangeOfRun,
 } from './reads/memory/untold-changes.ts';
 export { commitNotices, commitUntold, type Notice } from './commits/memory/notices.ts';
-export { readCacheUse, type CacheUse } from './reads/provider-batch/cache-use.ts';
+export { readCachedTokens, readCacheUse, type CacheUse } from './reads/provider-batch/cache-use.ts';
 export { readPromptDensities } from './reads/provider-batch/prompt-densities.ts';
 export { readTokenCalibrations } from './reads/provider-batch/token-calibrations.ts';
 export { readTurnarounds } from './reads/provider-batch/turnarounds.ts';

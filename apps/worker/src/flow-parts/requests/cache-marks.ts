@@ -10,7 +10,7 @@ import {
   turnaroundWithin,
   type CacheFacts,
 } from '@nightshift/agent-core';
-import { readCacheUse, readTurnarounds, type SealedRequest } from '@nightshift/db';
+import { readCachedTokens, readCacheUse, readTurnarounds, type SealedRequest } from '@nightshift/db';
 import type { FlowDeps } from '../deps.ts';
 import { workStatisticsOf } from '../work-statistics.ts';
 import type { CachedDefinition } from './definition-cache.ts';
@@ -22,15 +22,21 @@ export type CacheMarksOfPage = (page: readonly SealedRequest[]) => Promise<Marks
 
 /** Time for which a marked prefix is kept after its last use. */
 const CACHED_FOR_MS = 3_600_000;
+/** No recent answer has used the cache: nothing is looked up. */
+const NOTHING_CACHED: ReadonlyMap<number, number> = new Map();
+
 /** Reads measured hit rates and turnarounds, and returns a function that decides cache marks by expected cost. */
 export async function openCacheMarks(
   deps: Pick<FlowDeps, 'db' | 'settings' | 'definitions' | 'work'>,
-  credential: string,
+  batch: { readonly id: string; readonly credential: string },
   calibrations: Calibrations,
 ): Promise<CacheMarksOfPage> {
   const { db, settings } = deps;
   const uses = await readCacheUse(db);
-  const turnarounds = await readTurnarounds(db, credential);
+  const isUsed = [...uses.values()].some(
+    ({ written_tokens, read_tokens }) => written_tokens + read_tokens > 0,
+  );
+  const turnarounds = await readTurnarounds(db, batch.credential);
   /** Requests of each definition in this page and earlier ones of the provider batch. */
   const sharers = new Map<string, number>();
   return async (page) => {
@@ -38,6 +44,8 @@ export async function openCacheMarks(
     const ids = page.map(({ definition_id }) => definition_id);
     const definitions = await deps.definitions.get(db, ids);
     const work = await workStatisticsOf(deps, db, definitions.values());
+    const [first, last] = [page[0]?.ordinal ?? 0, page.at(-1)?.ordinal ?? -1];
+    const cached = isUsed ? await readCachedTokens(db, batch.id, first, last + 1) : NOTHING_CACHED;
     const facts = new Map<CachedDefinition, DefinitionFacts>();
     return (request, made_by, lengths) => {
       let known = facts.get(made_by);
@@ -71,7 +79,7 @@ export async function openCacheMarks(
         static_tokens: made_by.encoded.system === '' ? 0 : tokensOf(fixed),
         memory_tokens: tokensOf(fixed + lengths.memory),
         prompt_tokens,
-        cached_tokens: request.cached_tokens,
+        cached_tokens: cached.get(request.ordinal) ?? 0,
         next_requests,
         sharers: sharers.get(request.definition_id) ?? 1,
       });

@@ -196,21 +196,24 @@ function judge(
 const DEFINITIONS_SAMPLED_MAX = 32;
 /** Bytes of a body that are looked at for its symbols. */
 const BYTES_LOOKED_AT = 512;
+/** Once there are enough samples, one request of so many is compared with them. */
+const COMPARED_EACH = 8;
 
 /** Samples of a provider batch, by definition. */
 export type TokenSamples = Map<string, { readonly sample: TokenSample; readonly symbols: number }[]>;
 
 /**
- * Samples the densest and the largest requests of each definition without images; their answers will calibrate the tokens. As
- * many as reservations need, so that the first provider batch of new work is enough.
+ * Samples the densest and the largest of the compared requests of each definition, without images; their answers will
+ * calibrate the tokens. As many as reservations need, so that the first provider batch of new work is enough.
  */
 export function sampleTokens(
   samples: TokenSamples,
   { request, model_name: model, bytes, images, body }: EncodedRequest,
 ): void {
   if (images > 0) return;
-  const { run_id, number, attempt, definition_id } = request;
+  const { run_id, number, attempt, definition_id, ordinal } = request;
   const kept = samples.get(definition_id) ?? [];
+  if (kept.length >= PROMPT_SAMPLES_MIN && ordinal % COMPARED_EACH !== 0) return;
   if (kept.length === 0) {
     if (samples.size >= DEFINITIONS_SAMPLED_MAX) return;
     samples.set(definition_id, kept);

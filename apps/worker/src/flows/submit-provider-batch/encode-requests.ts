@@ -52,7 +52,7 @@ export async function encodeRequests(
     batches: new Set(),
     unsendable: [],
     calibrations,
-    cacheMarks: await openCacheMarks(deps, batch.credential, calibrations),
+    cacheMarks: await openCacheMarks(deps, batch, calibrations),
     sizes,
   };
   for (let from = 0; from < requests;) {

@@ -43,3 +43,25 @@ export async function readCacheUse(db: Database): Promise<ReadonlyMap<string, Ca
   `.execute(db);
   return new Map(rows.map(({ model, ...use }) => [model, use]));
 }
+
+/**
+ * Reads the prompt tokens that the provider's cache holds since the answers before, by ordinal, for requests with ordinals in
+ * [from, to); only answers of the last hour count. Index: `step_by_provider_batch`, primary key of `step`.
+ */
+export async function readCachedTokens(
+  db: Database,
+  providerBatchId: string,
+  from: number,
+  to: number,
+): Promise<ReadonlyMap<number, number>> {
+  const { rows } = await sql<{ ordinal: number; tokens: number }>`
+    select s.ordinal, l.tokens
+      from step s
+     cross join lateral (
+       select cache_write_1h_tokens + cache_read_tokens as tokens from step
+        where run_id = s.run_id and number = s.number - 1 and prompt_number = s.prompt_number
+          and applied_at > (select app_now()) - interval '1 hour' ${UNMERGED}) l
+     where s.provider_batch_id = ${providerBatchId}::uuid and s.ordinal >= ${from} and s.ordinal < ${to} and l.tokens > 0
+  `.execute(db);
+  return new Map(rows.map(({ ordinal, tokens }) => [ordinal, tokens]));
+}

@@ -37,15 +37,13 @@ export interface SealedRequest {
   readonly block_revisions: readonly number[] | null;
   /** Also null for a request sealed before labels were stored. */
   readonly block_labels: readonly string[] | null;
-  /** Prompt tokens that the provider's cache holds since the answer before, if that came within the last hour. */
-  readonly cached_tokens: number;
   /** Counts of messages and passages outside the request; null for none. */
   readonly metadata: MemoryMetadata | null;
 }
 
 /**
  * Reads the requests of a provider batch with ordinals in [from, to), in order. The sources of their prompts were fixed at
- * the sealing, so a prompt always has the same bytes; `cached_tokens` decides about cache marks only.
+ * the sealing, so a prompt always has the same bytes.
  * Index: `step_by_provider_batch`, primary keys of message and conversation.
  */
 export async function readSealedRequests(
@@ -67,13 +65,17 @@ export async function readSealedRequests(
              'compiled_at', extract(epoch from date_trunc('second', p.sealed_at))::bigint,
              'conversation_id', (select nullif(r.conversation_id, a.conversation_id) from agent a where a.id = r.agent_id)
            ) end as metadata,
-           coalesce(l.tokens, 0) as cached_tokens, coalesce(t.messages_json, '[]') as messages_json, coalesce(t.has_system, false) as has_system
+           coalesce(t.messages_json, '[]') as messages_json, coalesce(t.has_system, false) as has_system
       from step s
      cross join lateral (select * from run where id = s.run_id ${UNMERGED}) r
      cross join lateral (
+        -- Its own row, without a look-up, unless it carries on an earlier prompt.
+        select s.block_ids, s.block_revisions, s.block_labels, s.passages, s.passage_tags, s.sealed_at
+         where coalesce((s.prompt_number, s.prompt_attempt) = (s.number, s.attempt), true)
+        union all
         select block_ids, block_revisions, block_labels, passages, passage_tags, sealed_at from step
-         where run_id = s.run_id and number = coalesce(s.prompt_number, s.number) and attempt = coalesce(s.prompt_attempt, s.attempt)
-        ${UNMERGED}) p
+         where run_id = s.run_id and number = s.prompt_number and attempt = s.prompt_attempt
+           and (s.prompt_number, s.prompt_attempt) <> (s.number, s.attempt)) p
      cross join lateral (
         -- Long contents are stored compressed; the inner select unpacks them once.
         select '[' || string_agg('{"role":"' || m.role || '","content":'
@@ -84,10 +86,6 @@ export async function readSealedRequests(
                  where conversation_id = r.conversation_id and shown
                    and seq between s.context_from_seq and s.context_to_seq
                  order by seq ${UNMERGED}) m) t
-      left join lateral (
-        select cache_write_1h_tokens + cache_read_tokens as tokens from step
-         where s.number > 1 and run_id = s.run_id and number = s.number - 1 and prompt_number = s.prompt_number
-           and applied_at > (select app_now()) - interval '1 hour' ${UNMERGED}) l on true
       left join lateral (
         select summary, hidden from conversation_summary
          where conversation_id = r.conversation_id and to_seq = s.summary_to_seq ${UNMERGED}) o on true
