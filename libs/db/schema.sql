@@ -109,6 +109,10 @@ create table batch (
   pilot_ordinals integer[],
   pilot_ended_at timestamp with time zone,
   pilot_result json,
+  retry_of uuid,
+  stop_when json,
+  name text,
+  tags text[] not null default '{}'::text[],
   constraint batch_pkey PRIMARY KEY (id),
   constraint batch_apply CHECK ((apply = ANY (ARRAY['auto'::text, 'review'::text]))),
   constraint batch_cancelling CHECK (((state <> ALL (ARRAY['cancelling'::text, 'cancelled'::text])) OR (cancel_requested_at IS NOT NULL))),
@@ -130,6 +134,7 @@ END),
   constraint batch_within_total CHECK (((accepted >= 0) AND (accepted <= total) AND ((state = 'receiving'::text) OR (accepted = total))))
 );
 CREATE INDEX batch_by_age ON public.batch USING btree (project_id, created_at, id);
+CREATE INDEX batch_by_retry ON public.batch USING btree (retry_of) WHERE (retry_of IS NOT NULL);
 CREATE INDEX batch_by_schedule ON public.batch USING btree (schedule_id, created_at, id) WHERE (schedule_id IS NOT NULL);
 CREATE INDEX batch_due ON public.batch USING btree (next_due_at) WHERE (next_due_at IS NOT NULL);
 CREATE INDEX batch_estimated ON public.batch USING btree (completed_at) WHERE (estimate_error IS NOT NULL);
@@ -177,6 +182,19 @@ create table batch_budget (
 CREATE INDEX batch_budget_counted ON public.batch_budget USING btree (batch_id) WHERE ((overshoots > 0) OR (cut_offs > 0));
 CREATE INDEX batch_budget_freed ON public.batch_budget USING btree (batch_id) WHERE (room = 'freed'::text);
 
+create table batch_minute (
+  batch_id uuid not null,
+  minute timestamp with time zone not null,
+  slot smallint not null,
+  project_id uuid not null,
+  ended integer not null,
+  failed integer not null,
+  input_tokens bigint not null,
+  output_tokens bigint not null,
+  cost_nanousd bigint not null,
+  constraint batch_minute_pkey PRIMARY KEY (batch_id, minute, slot)
+);
+
 create table batch_tally (
   batch_id uuid not null,
   slot smallint not null,
@@ -199,6 +217,7 @@ create table batch_tally (
   unpriced_steps integer not null default 0,
   retrying integer not null default 0,
   unknown_tool_calls integer not null default 0,
+  version bigint not null default 0,
   constraint batch_tally_pkey PRIMARY KEY (batch_id, slot)
 ) with (fillfactor=50);
 
@@ -397,6 +416,17 @@ create table doubted_submission (
   constraint doubted_submission_outcome_check CHECK ((outcome = ANY (ARRAY['adopted'::text, 'withdrawn'::text, 'proven'::text])))
 );
 CREATE INDEX doubted_submission_watched ON public.doubted_submission USING btree (watched_until);
+
+create table ended_runs (
+  batch_id uuid not null,
+  slot smallint not null,
+  version bigint not null,
+  project_id uuid not null,
+  run_ids uuid[] not null,
+  ended_at timestamp with time zone not null default app_now(),
+  constraint ended_runs_pkey PRIMARY KEY (batch_id, slot, version),
+  constraint ended_runs_run_ids_check CHECK ((cardinality(run_ids) > 0))
+);
 
 create table failed_lines (
   error_type text not null,
@@ -678,6 +708,21 @@ create table run_chunk (
 );
 CREATE INDEX run_chunk_due ON public.run_chunk USING btree (kind, next_due_at);
 
+create table run_failure (
+  batch_id uuid not null,
+  run_id uuid not null,
+  project_id uuid not null,
+  failed_at timestamp with time zone not null,
+  state text not null,
+  stop_reason text not null,
+  message text,
+  fingerprint text not null,
+  constraint run_failure_pkey PRIMARY KEY (batch_id, run_id),
+  constraint run_failure_state_check CHECK ((state = ANY (ARRAY['failed'::text, 'expired'::text, 'cancelled'::text])))
+);
+CREATE INDEX run_failure_by_group ON public.run_failure USING btree (batch_id, fingerprint, run_id);
+CREATE INDEX run_failure_by_time ON public.run_failure USING btree (project_id, failed_at, run_id);
+
 create table schedule (
   id uuid not null,
   project_id uuid not null,
@@ -915,6 +960,7 @@ alter table audit_report add constraint audit_report_project_id_fkey FOREIGN KEY
 alter table batch add constraint batch_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table batch_budget add constraint batch_budget_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES batch(id) ON DELETE CASCADE;
 alter table batch_budget add constraint batch_budget_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table batch_minute add constraint batch_minute_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table batch_tally add constraint batch_tally_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES batch(id) ON DELETE CASCADE;
 alter table batch_tally add constraint batch_tally_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table block add constraint block_held_by_batch_id_fkey FOREIGN KEY (held_by_batch_id) REFERENCES batch(id);
@@ -933,6 +979,7 @@ alter table definition add constraint definition_project_id_fkey FOREIGN KEY (pr
 alter table deleted_item add constraint deleted_item_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table doubted_submission add constraint doubted_submission_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table doubted_submission add constraint doubted_submission_provider_batch_id_fkey FOREIGN KEY (provider_batch_id) REFERENCES provider_batch(id);
+alter table ended_runs add constraint ended_runs_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table failed_lines add constraint failed_lines_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table held_change add constraint held_change_agent_id_fkey FOREIGN KEY (agent_id) REFERENCES agent(id);
 alter table held_change add constraint held_change_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES batch(id);
@@ -955,6 +1002,7 @@ alter table queued_input add constraint queued_input_run_id_fkey FOREIGN KEY (ru
 alter table result_line add constraint result_line_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table result_line add constraint result_line_provider_batch_id_fkey FOREIGN KEY (provider_batch_id) REFERENCES provider_batch(id);
 alter table run_chunk add constraint run_chunk_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table run_failure add constraint run_failure_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table schedule add constraint schedule_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table tick add constraint tick_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES batch(id);
 alter table tick add constraint tick_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);

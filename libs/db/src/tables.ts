@@ -221,6 +221,10 @@ export interface BatchTable extends LeaseColumns {
   pilot_ordinals: number[] | null;
   pilot_ended_at: Timestamp | null;
   pilot_result: JsonColumn<PilotResult> | null;
+  retry_of: string | null;
+  stop_when: JsonColumn<unknown> | null;
+  name: string | null;
+  tags: Generated<string[]>;
 }
 
 export interface HeldChangeTable {
@@ -295,6 +299,39 @@ export interface BatchTallyTable {
   cache_read_tokens: Generated<number>;
   cost_nanousd: Generated<number>;
   unpriced_steps: Generated<number>;
+  version: Generated<number>;
+}
+
+export interface EndedRunsTable {
+  batch_id: string;
+  slot: number;
+  version: number;
+  project_id: string;
+  run_ids: string[];
+  ended_at: Stamped;
+}
+
+export interface BatchMinuteTable {
+  batch_id: string;
+  minute: Timestamp;
+  slot: number;
+  project_id: string;
+  ended: number;
+  failed: number;
+  input_tokens: number;
+  output_tokens: number;
+  cost_nanousd: number;
+}
+
+export interface RunFailureTable {
+  batch_id: string;
+  run_id: string;
+  project_id: string;
+  failed_at: Timestamp;
+  state: 'failed' | 'expired' | 'cancelled';
+  stop_reason: StopReason;
+  message: string | null;
+  fingerprint: string;
 }
 
 export interface RunTable {
@@ -705,8 +742,11 @@ export interface DB {
   batch: BatchTable;
   batch_budget: BatchBudgetTable;
   batch_tally: BatchTallyTable;
+  batch_minute: BatchMinuteTable;
+  ended_runs: EndedRunsTable;
   run: RunTable;
   queued_input: QueuedInputTable;
+  run_failure: RunFailureTable;
   credential: CredentialTable;
   provider_batch: ProviderBatchTable;
   doubted_submission: DoubtedSubmissionTable;

@@ -2,6 +2,7 @@ import { sql, type RawBuilder } from 'kysely';
 import { readNow, type Database } from '../connect.ts';
 import { BUDGET_INVARIANTS } from './budget-invariants.ts';
 import { CURSOR_INVARIANTS } from './cursor-invariants.ts';
+import { END_INVARIANTS } from './end-invariants.ts';
 import type { Invariant } from './invariant.ts';
 import { livenessInvariant, OTHER_INVARIANTS } from './other-invariants.ts';
 import { PILOT_INVARIANTS } from './pilot-invariants.ts';
@@ -37,6 +38,7 @@ export function invariants(options: AuditOptions = {}, now?: RawBuilder<Date>): 
     ...PROVIDER_BATCH_INVARIANTS,
     ...BUDGET_INVARIANTS,
     ...PILOT_INVARIANTS,
+    ...END_INVARIANTS,
     ...CURSOR_INVARIANTS,
     ...OTHER_INVARIANTS,
     livenessInvariant(options.stalledAfterMs ?? STALLED_AFTER_MS, now),

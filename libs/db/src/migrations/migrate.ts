@@ -10,7 +10,7 @@ const FIRST = '0001-initial';
 
 /** All migrations by name, in order; each is an SQL file beside this module. */
 export const MIGRATIONS: Readonly<Record<string, Migration>> = Object.fromEntries(
-  [FIRST, '0002-night-shift', '0003-money'].map((name) => [
+  [FIRST, '0002-night-shift', '0003-money', '0004-files'].map((name) => [
     name,
     { up: (db: Database) => runFile(db, name) },
   ]),

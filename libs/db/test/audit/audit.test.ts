@@ -713,6 +713,23 @@ const BREAKS: Readonly<Record<string, Readonly<Record<string, readonly string[]>
     ],
     'a message is passed over': [`update cursor_span set from_seq = from_seq + 1 where to_seq = 4`],
   },
+  I28: {
+    'an ended run is not listed': [`delete from ended_runs`],
+    'an ended run is listed twice': [
+      `insert into ended_runs select batch_id, slot, version - 1000, project_id, run_ids, ended_at from ended_runs`,
+    ],
+    'an open run is listed': [
+      `insert into ended_runs select batch_id, 0, -1 - ordinal, project_id, array[id], now() from run where ended_at is null`,
+    ],
+    'a version runs ahead': [`update ended_runs set version = version + 1000`],
+  },
+  I29: {
+    'a failure is not noted': [`delete from run_failure`],
+    'a completed run is noted': [
+      `insert into run_failure select batch_id, id, project_id, now(), 'failed', 'poison', null, '' from run where state = 'completed'`,
+    ],
+    'another end is noted': [`update run_failure set failed_at = now() + interval '1 second'`],
+  },
   I26: {
     'a run goes beside a pilot': [withPilot('running', 'running', '{}', `state_reason = null`)],
     'a run goes before the end of a pilot': [

@@ -63,6 +63,8 @@ async function everything(): Promise<unknown> {
            (select json_agg(c order by c.id) from run_chunk c) as chunks,
            (select json_agg(v order by v.block_id, v.revision) from block_revision v) as revisions,
            (select json_agg(t order by t.batch_id, t.slot) from batch_tally t) as tallies,
+           (select json_agg(e order by e.batch_id, e.slot, e.version) from ended_runs e) as ended,
+           (select json_agg(f order by f.run_id) from run_failure f) as failures,
            (select json_agg(c order by c.id) from conversation c) as conversations`.execute(db);
   return rows[0];
 }

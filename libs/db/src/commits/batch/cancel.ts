@@ -55,9 +55,10 @@ export async function commitRunsCancelled(
           holders.map((run) => run.id),
         )
       : NONE_PASSED_ON;
-  const ended = rows.map(({ project_id, held, failing }) => ({
+  const ended = rows.map(({ id, project_id, held, failing }) => ({
     batch_id: batch.id,
     project_id,
+    ended_run_id: id,
     cancelled: 1,
     queued: held ? 0 : -1,
     retrying: failing ? -1 : 0,

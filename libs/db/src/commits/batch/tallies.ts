@@ -1,9 +1,11 @@
 import type { StepDecision } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
+import { AS_FIRST } from '../../fragments.ts';
 import type { RunToDecide } from '../../reads/run/runs-to-decide.ts';
 import { isTriedAgain } from '../run/failures.ts';
 import type { PassedOn } from '../run/pass-conversations.ts';
+import { noteRunFailures } from '../run/run-failures.ts';
 
 /**
  * Draws the slot of a commit. Counts are spread over a few slots, so that commits of one batch seldom wait for each other.
@@ -38,6 +40,8 @@ const COUNTS = [
 export interface TallyChange extends Partial<Readonly<Record<(typeof COUNTS)[number], number>>> {
   readonly batch_id: string;
   readonly project_id: string;
+  /** The run that the change counts as ended. Default: none. */
+  readonly ended_run_id?: string;
 }
 
 const NAMES = sql.join(COUNTS.map((name) => sql.ref(name)));
@@ -46,30 +50,66 @@ const ADDED = sql.join(
   COUNTS.map((name) => sql`${sql.ref(name)} = ${sql.ref(`t.${name}`)} + ${sql.ref(`excluded.${name}`)}`),
 );
 
+/** States of runs that ended without completing. */
+const FAILED_STATES = ['failed', 'expired', 'cancelled'] as const;
+
 /**
- * Adds changes to the counts of their batches.
+ * Adds changes to the counts of their batches and to the present minute of their charts, and stores the ended runs of each
+ * batch under the next version of its slot. Runs that failed, expired or were cancelled are noted as failures; the caller has
+ * written their ends.
  * Locks: the counts in batch id order, last in a commit, because its started runs may be of any batch.
  */
 export async function addToTallies(trx: Tx, changes: readonly TallyChange[], slot: number): Promise<void> {
   if (changes.length === 0) return;
   await sql`
-    insert into batch_tally as t (batch_id, slot, project_id, ${NAMES})
-    select batch_id, ${slot}::int, project_id, ${NAMES}
-      from json_to_recordset(${JSON.stringify(sumsOf(changes))}::json)
-        as d(batch_id uuid, project_id uuid, ${TYPED_NAMES})
-     order by batch_id
-    on conflict (batch_id, slot) do update set ${ADDED}
+    with d ${AS_FIRST} (
+      select *, failed + expired + cancelled as unsuccessful
+        from json_to_recordset(${JSON.stringify(sumsOf(changes))}::json)
+          as d(batch_id uuid, project_id uuid, ended_run_ids uuid[], ${TYPED_NAMES})),
+    counted as (
+      insert into batch_tally as t (batch_id, slot, project_id, version, ${NAMES})
+      select batch_id, ${slot}::int, project_id, 1, ${NAMES} from d order by batch_id
+      on conflict (batch_id, slot) do update set version = t.version + 1, ${ADDED}
+      returning batch_id, version),
+    charted as (
+      insert into batch_minute as m (batch_id, minute, slot, project_id, ended, failed, input_tokens, output_tokens, cost_nanousd)
+      select batch_id, date_trunc('minute', app_now()), ${slot}::int, project_id, coalesce(cardinality(ended_run_ids), 0), unsuccessful,
+             input_tokens, output_tokens, cost_nanousd
+        from d where ended_run_ids is not null or input_tokens + output_tokens + cost_nanousd > 0
+       order by batch_id
+      on conflict (batch_id, minute, slot) do update
+         set ended = m.ended + excluded.ended, failed = m.failed + excluded.failed,
+             input_tokens = m.input_tokens + excluded.input_tokens, output_tokens = m.output_tokens + excluded.output_tokens,
+             cost_nanousd = m.cost_nanousd + excluded.cost_nanousd)
+    insert into ended_runs (batch_id, slot, version, project_id, run_ids)
+    select c.batch_id, ${slot}::int, c.version, d.project_id, d.ended_run_ids
+      from counted c join d using (batch_id) where d.ended_run_ids is not null
   `.execute(trx);
+  await noteRunFailures(
+    trx,
+    changes.flatMap((change) => {
+      const hasFailed = FAILED_STATES.some((state) => (change[state] ?? 0) > 0);
+      return hasFailed && change.ended_run_id !== undefined ? [change.ended_run_id] : [];
+    }),
+  );
+}
+
+interface TallySum extends Record<(typeof COUNTS)[number], number> {
+  batch_id: string;
+  project_id: string;
+  ended_run_ids: string[] | null;
 }
 
 /** Sums the changes per batch, with every count. */
-function sumsOf(changes: readonly TallyChange[]): readonly TallyChange[] {
-  const sums = new Map<string, Record<(typeof COUNTS)[number], number> & TallyChange>();
+function sumsOf(changes: readonly TallyChange[]): readonly TallySum[] {
+  const sums = new Map<string, TallySum>();
   for (const change of changes) {
-    const { batch_id, project_id } = change;
+    const { batch_id, project_id, ended_run_id } = change;
     let sum = sums.get(batch_id);
-    if (sum === undefined) sums.set(batch_id, (sum = { batch_id, project_id, ...NOTHING }));
+    if (sum === undefined)
+      sums.set(batch_id, (sum = { batch_id, project_id, ended_run_ids: null, ...NOTHING }));
     for (const name of COUNTS) sum[name] += change[name] ?? 0;
+    if (ended_run_id !== undefined) (sum.ended_run_ids ??= []).push(ended_run_id);
   }
   return [...sums.values()];
 }
@@ -83,7 +123,9 @@ const NOTHING = Object.fromEntries(COUNTS.map((name) => [name, 0])) as Record<
 export function tallyOfMove(run: RunToDecide, move: StepDecision['run']): TallyChange {
   const retrying = Number(isTriedAgain(run, move)) - Number(run.failing_for_ms !== null);
   const change = { batch_id: run.batch_id, project_id: run.project_id, retrying };
-  return move.state === 'ready' || move.state === 'acting' ? change : { ...change, [move.state]: 1 };
+  if (move.state === 'ready' || move.state === 'acting') return change;
+  const ended = 'stop_reason' in move ? { ended_run_id: run.id } : {};
+  return { ...change, [move.state]: 1, ...ended };
 }
 
 /** Counts a run as no longer queued. */
@@ -93,7 +135,10 @@ function tallyOfStart({ batch_id, project_id }: Omit<TallyChange, 'queued'>): Ta
 
 /** Counts runs that waited for a conversation until now. */
 export function talliesOfPassing({ started, cancelled }: PassedOn): readonly TallyChange[] {
-  return [...started.map(tallyOfStart), ...cancelled.map((run) => ({ ...tallyOfStart(run), cancelled: 1 }))];
+  return [
+    ...started.map(tallyOfStart),
+    ...cancelled.map((run) => ({ ...tallyOfStart(run), cancelled: 1, ended_run_id: run.run_id })),
+  ];
 }
 
 /** Counts the bill of a step attempt. */

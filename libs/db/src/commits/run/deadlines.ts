@@ -70,9 +70,10 @@ export async function commitOverdueRuns(trx: Tx, limit: number, slot = tallySlot
           holders.map((run) => run.conversation_id),
           holders.map((run) => run.id),
         );
-  const left = rows.map(({ batch_id, project_id, was, state, failing }) => ({
+  const left = rows.map(({ id, batch_id, project_id, was, state, failing }) => ({
     batch_id,
     project_id,
+    ...(state === 'failed' ? { ended_run_id: id } : {}),
     ...(was === 'ready' ? {} : { [was]: -1 }),
     failed: state === 'failed' ? 1 : 0,
     retrying: failing ? -1 : 0,
