@@ -5,6 +5,7 @@ import { AS_FIRST } from '../../fragments.ts';
 import type { RunToDecide } from '../../reads/run/runs-to-decide.ts';
 import { isTriedAgain } from '../run/failures.ts';
 import type { PassedOn } from '../run/pass-conversations.ts';
+import { noteCallerAwaited } from './caller-awaited.ts';
 import { noteRunFailures } from '../run/run-failures.ts';
 
 /**
@@ -61,10 +62,11 @@ const FAILED_STATES = ['failed', 'expired', 'cancelled'] as const;
  */
 export async function addToTallies(trx: Tx, changes: readonly TallyChange[], slot: number): Promise<void> {
   if (changes.length === 0) return;
+  const sums = sumsOf(changes);
   await sql`
     with d ${AS_FIRST} (
       select *, failed + expired + cancelled as unsuccessful
-        from json_to_recordset(${JSON.stringify(sumsOf(changes))}::json)
+        from json_to_recordset(${JSON.stringify(sums)}::json)
           as d(batch_id uuid, project_id uuid, ended_run_ids uuid[], ${TYPED_NAMES})),
     counted as (
       insert into batch_tally as t (batch_id, slot, project_id, version, ${NAMES})
@@ -85,6 +87,10 @@ export async function addToTallies(trx: Tx, changes: readonly TallyChange[], slo
     select c.batch_id, ${slot}::int, c.version, d.project_id, d.ended_run_ids
       from counted c join d using (batch_id) where d.ended_run_ids is not null
   `.execute(trx);
+  await noteCallerAwaited(
+    trx,
+    sums.flatMap(({ batch_id, requires_action }) => (requires_action === 0 ? [] : [{ batch_id, requires_action }])),
+  );
   await noteRunFailures(
     trx,
     changes.flatMap((change) => {
