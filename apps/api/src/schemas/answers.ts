@@ -5,5 +5,8 @@ const problem = {
   content: { [PROBLEM_TYPE]: { schema: problemSchema } },
 } as const;
 
+/** The answer to an `If-None-Match` with the present version. */
+export const notModified = { 304: { description: 'The version of `If-None-Match` is the present one' } } as const;
+
 /** Error answers of every route. */
 export const problems = { '4xx': problem, '5xx': problem } as const;

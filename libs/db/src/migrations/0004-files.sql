@@ -96,12 +96,10 @@ begin
   new.version := old.version + 1;
   return new;
 end $$;
-create trigger batch_version before update on batch for each row when (
-  (old.state, old.state_reason, old.total, old.accepted, old.updated_at, old.completed_at, old.expected_nanousd, old.estimate_error,
-   old.pilot_state, old.callback_sent_at, old.callback_status_code, old.callback_error, old.callback_attempts)
-  is distinct from
-  (new.state, new.state_reason, new.total, new.accepted, new.updated_at, new.completed_at, new.expected_nanousd, new.estimate_error,
-   new.pilot_state, new.callback_sent_at, new.callback_status_code, new.callback_error, new.callback_attempts))
+create trigger batch_version
+  before update of state, state_reason, total, accepted, updated_at, completed_at, expected_nanousd, estimate_error, pilot_state,
+                   callback_sent_at, callback_status_code, callback_error, callback_attempts
+  on batch for each row
   execute function raise_batch_version();
 
 -- The steps that a submission sends, by batch, written with its intent. The nonce says to which submission they belong.

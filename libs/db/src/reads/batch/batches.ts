@@ -1,6 +1,7 @@
 import {
   NightshiftError,
   type BatchState,
+  type CallbackEventName,
   type LastError,
   type PilotResult,
   type PilotSettings,
@@ -24,6 +25,7 @@ export interface BatchRow extends Usage {
   readonly metadata: Record<string, unknown> | null;
   readonly apply: 'auto' | 'review';
   readonly callback_url: string | null;
+  readonly callback_events: readonly CallbackEventName[];
   readonly callback_sent_at: Date | null;
   readonly callback_status_code: number | null;
   readonly callback_error: string | null;
@@ -107,7 +109,7 @@ function selectBatches(db: Database) {
     )
     .leftJoin('batch_budget as g', 'g.batch_id', 'b.id')
     .select(['b.id', 'b.state', 'b.state_reason', 'b.total', 'b.accepted', 'b.skipped', 'b.metadata'])
-    .select(['b.apply', 'b.callback_url'])
+    .select(['b.apply', 'b.callback_url', 'b.callback_events'])
     .select(['b.callback_sent_at', 'b.callback_status_code', 'b.callback_error'])
     .select(['b.created_at', 'b.updated_at', 'b.cancel_requested_at', 'b.completed_at'])
     .select(['b.schedule_id', 'b.tick_due_at', 'b.expected_nanousd', 'b.estimate_error'])
