@@ -1,3 +1,4 @@
+import { z } from 'zod';
 import { PROBLEM_TYPE, problemSchema } from '../errors/problem.ts';
 
 const problem = {
@@ -6,7 +7,9 @@ const problem = {
 } as const;
 
 /** The answer to an `If-None-Match` with the present version. */
-export const notModified = { 304: { description: 'The version of `If-None-Match` is the present one' } } as const;
+export const notModified = {
+  304: z.undefined().describe('The version of `If-None-Match` is the present one'),
+} as const;
 
 /** Error answers of every route. */
 export const problems = { '4xx': problem, '5xx': problem } as const;

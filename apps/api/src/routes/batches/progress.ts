@@ -35,7 +35,7 @@ export function retrieveProgress(app: App, context: Context, path: string, hide:
     async (request, reply) => {
       const read = await readBatchProgress(context.db, context.projectId, request.params.job_id);
       const progress = toProgressResponse(read);
-      if (isUnchanged(request, reply, versionTag(read.version, progress))) return reply.send();
+      if (isUnchanged(request, reply, versionTag(read.version, progress))) return reply.send(undefined);
       return progress;
     },
   );
@@ -112,7 +112,7 @@ export function streamBatchEvents(app: App, context: Context, path: string, hide
             description: 'Events',
             content: { 'text/event-stream': { schema: z.string() } },
           },
-          204: { description: 'The batch has ended, and the client has its last event' },
+          204: z.undefined().describe('The batch has ended, and the client has its last event'),
           ...problems,
         },
       },

@@ -29,7 +29,7 @@ export function retrieveBatch(app: App, context: Context, path: string, hide: bo
         readBatchProgress(context.db, context.projectId, job_id),
       ]);
       const batch = { ...toBatchResponse(row), progress: toProgressResponse(read) };
-      if (isUnchanged(request, reply, versionTag(read.version, batch))) return reply.send();
+      if (isUnchanged(request, reply, versionTag(read.version, batch))) return reply.send(undefined);
       return batch;
     },
   );
