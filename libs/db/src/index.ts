@@ -385,6 +385,7 @@ export { readDueWork, type DueWork, type DueWorkQuestion } from './reads/due-wor
 export { readReadyBacklog, type ReadyBacklog } from './reads/batch/ready-backlog.ts';
 export {
   readBatchProgress,
+  readBatchWithProgress,
   readProgress,
   type BatchProgress,
   type WatchedBatch,

@@ -306,7 +306,7 @@ export const batchResponse = z
     counts: batchCounts.describe('Runs by outcome. Beyond Letta.'),
     progress: progressResponse
       .nullable()
-      .describe('Of `GET` of one batch; null in lists and other answers. Beyond Letta.'),
+      .describe('Null in lists: ask for the batch itself. Beyond Letta.'),
     usage: usage.describe('Beyond Letta.'),
     limits: batchLimits.describe('Beyond Letta.'),
     expected_cost_usd: usd

@@ -1,4 +1,4 @@
-import { listBatches as readPage, readBatch, readBatchProgress } from '@nightshift/db';
+import { listBatches as readPage } from '@nightshift/db';
 import { z } from 'zod';
 import type { App, Context } from '../../context.ts';
 import { isUnchanged } from '../../etag.ts';
@@ -7,7 +7,8 @@ import { notModified, problems } from '../../schemas/answers.ts';
 import { batchResponse } from '../../schemas/batch.ts';
 import { wireId } from '../../schemas/ids.ts';
 import { toBatchResponse } from '../../wire/to-batch.ts';
-import { toProgressResponse, versionTag } from '../../wire/to-progress.ts';
+import { versionTag } from '../../wire/to-progress.ts';
+import { readShownBatch } from './shown-batch.ts';
 
 export function retrieveBatch(app: App, context: Context, path: string, hide: boolean): void {
   app.get(
@@ -24,12 +25,8 @@ export function retrieveBatch(app: App, context: Context, path: string, hide: bo
     },
     async (request, reply) => {
       const { job_id } = request.params;
-      const [row, read] = await Promise.all([
-        readBatch(context.db, context.projectId, job_id),
-        readBatchProgress(context.db, context.projectId, job_id),
-      ]);
-      const batch = { ...toBatchResponse(row), progress: toProgressResponse(read) };
-      if (isUnchanged(request, reply, versionTag(read.version, batch))) return reply.send(undefined);
+      const { batch, version } = await readShownBatch(context, job_id);
+      if (isUnchanged(request, reply, versionTag(version, batch))) return reply.send(undefined);
       return batch;
     },
   );

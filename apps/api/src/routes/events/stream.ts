@@ -22,7 +22,7 @@ export function streamEvents(app: App, context: Context): void {
         querystring: z.strictObject({
           after: z.string().optional().describe('Id of an event; the answer begins after it.'),
           last_event_id: z.string().optional().describe('Like `after`.'),
-          limit: pageLimit(100).describe('Events of a page; a stream has no limit.'),
+          limit: pageLimit(100),
         }),
         response: {
           200: {

@@ -76,7 +76,7 @@ function sumOf<Name extends Exclude<keyof BatchTallyTable, 'batch_id' | 'slot' |
 const SAMPLED_RUNS = 100;
 
 /** Selects batches with their counts and caps. Index: primary keys, `run_failing`. */
-function selectBatches(db: Database) {
+export function selectBatches(db: Database) {
   return db
     .selectFrom('batch as b')
     .innerJoinLateral(

@@ -1,7 +1,8 @@
 import { NightshiftError, RATE_WINDOW_MINUTES, type BatchState, type ProgressFacts } from '@nightshift/agent-core';
-import { sql } from 'kysely';
+import { sql, type RawBuilder } from 'kysely';
 import type { Database } from '../../connect.ts';
 import { AS_FIRST, UNMERGED } from '../../fragments.ts';
+import { selectBatches, type BatchRow } from './batches.ts';
 
 /** The progress of a batch, and its version. */
 export interface BatchProgress {
@@ -48,18 +49,9 @@ const WINDOW = sql`interval '1 minute' * ${RATE_WINDOW_MINUTES - 1}::int`;
 /** A due row that waits so long makes the statement look for leases. */
 const LONG_DUE = sql`app_now() - interval '30 seconds'`;
 
-/**
- * Reads the progress of batches, in one statement whatever their number, and without those whose version is known. Counts
- * come from the tally rows, rates from the minutes of the chart, and never from runs or steps.
- * Index: primary keys, `run_chunk_due`, `provider_batch_due`, `batch_due`.
- */
-export async function readProgress(
-  db: Database,
-  projectId: string,
-  batches: readonly WatchedBatch[],
-): Promise<readonly BatchProgress[]> {
-  if (batches.length === 0) return [];
-  const { rows } = await sql<ProgressRow>`
+/** Selects the {@link ProgressRow} of batches, without those whose version is known. */
+function selectProgress(projectId: string, batches: readonly WatchedBatch[]): RawBuilder<ProgressRow> {
+  return sql<ProgressRow>`
     with changed ${AS_FIRST} (
       select b.*, t.queued, t.requires_action, t.ended, b.version + t.version as whole_version
         from json_to_recordset(${JSON.stringify(batches)}::json) as w(id uuid, known_version bigint)
@@ -121,7 +113,21 @@ export async function readProgress(
      cross join lateral (
        select coalesce(sum(ended), 0)::int as ended from batch_minute
         where batch_id = c.id and minute >= date_trunc('minute', e.last_ended_at) - ${WINDOW}) m
-  `.execute(db);
+  `;
+}
+
+/**
+ * Reads the progress of batches, in one statement whatever their number, and without those whose version is known. Counts
+ * come from the tally rows, rates from the minutes of the chart, and never from runs or steps.
+ * Index: primary keys, `run_chunk_due`, `provider_batch_due`, `batch_due`.
+ */
+export async function readProgress(
+  db: Database,
+  projectId: string,
+  batches: readonly WatchedBatch[],
+): Promise<readonly BatchProgress[]> {
+  if (batches.length === 0) return [];
+  const { rows } = await selectProgress(projectId, batches).execute(db);
   return rows.map(toProgress);
 }
 
@@ -133,6 +139,47 @@ function toProgress({ id, version, is_paused, pause_reason, paused_until, ...fac
 /** Reads the progress of a batch. Throws: `not_found`. Index: as {@link readProgress}. */
 export async function readBatchProgress(db: Database, projectId: string, batchId: string): Promise<BatchProgress> {
   const [progress] = await readProgress(db, projectId, [{ id: batchId, known_version: null }]);
-  if (progress === undefined) throw new NightshiftError('not_found', `There is no batch job-${batchId}.`);
+  if (progress === undefined) throw unknownBatch(batchId);
   return progress;
+}
+
+/** A batch and its progress, of one moment. */
+export interface BatchWithProgress {
+  readonly batch: BatchRow;
+  readonly progress: BatchProgress;
+}
+
+/** Reads a batch with its progress in one statement. Throws: `not_found`. Index: as {@link readProgress}. */
+export async function readBatchWithProgress(db: Database, projectId: string, batchId: string): Promise<BatchWithProgress> {
+  const progress = selectProgress(projectId, [{ id: batchId, known_version: null }]);
+  const row = await selectBatches(db)
+    .select(sql<InJson<ProgressRow>>`(select to_json(p) from (${progress}) p)`.as('progress'))
+    .where('b.id', '=', batchId)
+    .where('b.project_id', '=', projectId)
+    .executeTakeFirst();
+  if (row === undefined) throw unknownBatch(batchId);
+  const { progress: json, ...batch } = row;
+  return { batch, progress: toProgress(fromJson(json)) };
+}
+
+/** A row as JSON, whose times are texts. */
+type InJson<Row> = { readonly [K in keyof Row]: Date extends Row[K] ? string | Extract<Row[K], null> : Row[K] };
+
+function fromJson(row: InJson<ProgressRow>): ProgressRow {
+  const at = (time: string | null): Date | null => (time === null ? null : new Date(time));
+  return {
+    ...row,
+    now: new Date(row.now),
+    created_at: new Date(row.created_at),
+    oldest_sent_at: at(row.oldest_sent_at),
+    next_look_at: at(row.next_look_at),
+    last_ended_at: at(row.last_ended_at),
+    window_from: at(row.window_from),
+    paused_until: at(row.paused_until),
+    due_since: at(row.due_since),
+  };
+}
+
+function unknownBatch(batchId: string): NightshiftError {
+  return new NightshiftError('not_found', `There is no batch job-${batchId}.`);
 }
