@@ -56,14 +56,13 @@ function selectProgress(projectId: string, batches: readonly WatchedBatch[]): Ra
       select b.*, t.queued, t.requires_action, t.ended, b.version + t.version as whole_version
         from json_to_recordset(${JSON.stringify(batches)}::json) as w(id uuid, known_version bigint)
        cross join lateral (
-         select id, state, state_reason, created_at, total, accepted, version from batch
-          where id = w.id and project_id = ${projectId}::uuid ${UNMERGED}) b
+         select id, project_id, state, state_reason, created_at, total, accepted, version from batch where id = w.id ${UNMERGED}) b
        cross join lateral (
          select coalesce(sum(version), 0)::bigint as version, coalesce(sum(queued), 0)::int as queued,
                 coalesce(sum(requires_action), 0)::int as requires_action,
                 coalesce(sum(completed + failed + cancelled + expired), 0)::int as ended
            from batch_tally where batch_id = b.id ${UNMERGED}) t
-       where w.known_version is null or b.version + t.version <> w.known_version),
+       where b.project_id = ${projectId}::uuid and (w.known_version is null or b.version + t.version <> w.known_version)),
     house ${AS_FIRST} (
       select p.name is not null as is_paused, p.reason, p.until, d.since as due_since,
              d.since < ${LONG_DUE} and (
@@ -72,8 +71,7 @@ function selectProgress(projectId: string, batches: readonly WatchedBatch[]): Ra
                or exists (select from run_chunk where lease_until > app_now())
                or exists (select from credential where lease_until > app_now())) as is_any_leased
         from (select least(
-                (select next_due_at from batch where next_due_at is not null and lease_until < app_now() and completed_at is null
-                  order by next_due_at limit 1),
+                (select next_due_at from batch where next_due_at is not null and lease_until < app_now() order by next_due_at limit 1),
                 (select min(x.due) from unnest(array['building','submitting','submitted','ended','unknown','cancelling']) as s(state)
                   cross join lateral (
                     select next_due_at as due from provider_batch
@@ -101,10 +99,11 @@ function selectProgress(projectId: string, batches: readonly WatchedBatch[]): Ra
        select coalesce(sum(s.steps), 0)::int as steps, min(p.submit_started_at) as oldest_sent_at,
               greatest(min(p.next_due_at) filter (where p.state in ('submitted','cancelling')), max(r.look_from)) as next_look_at
          from sent_steps s
-         join provider_batch p on p.id = s.provider_batch_id and p.nonce = s.nonce
-          and p.state in ('submitting','submitted','unknown','cancelling')
+        cross join lateral (
+          select nonce, state, credential, submit_started_at, next_due_at from provider_batch where id = s.provider_batch_id ${UNMERGED}) p
          left join credential r on r.name = p.credential
-        where s.batch_id = c.id and c.state not in ('completed','failed','cancelled')) s
+        where s.batch_id = c.id and c.state not in ('completed','failed','cancelled')
+          and p.nonce = s.nonce and p.state in ('submitting','submitted','unknown','cancelling')) s
      cross join lateral (
        select max(l.ended_at) as last_ended_at from batch_tally t
         cross join lateral (
