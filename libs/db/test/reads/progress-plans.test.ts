@@ -26,8 +26,8 @@ beforeAll(async () => {
   await leaveUncounted(db, TABLES);
   // A hundred batches of a thousand runs each that have gone through 200 provider batches over ten hours, and much else.
   await sql`
-    insert into batch (id, project_id, state, total, accepted)
-    select gen_random_uuid(), ${DEFAULT_PROJECT_ID}::uuid, 'running', 1000, 1000 from generate_series(1, 100)`.execute(db);
+    insert into batch (id, project_id, state, total, accepted, created_at)
+    select gen_random_uuid(), ${DEFAULT_PROJECT_ID}::uuid, 'running', 1000, 1000, '2026-11-20T00:00:00Z' from generate_series(1, 100)`.execute(db);
   await sql`
     insert into batch (id, project_id, state, total, accepted, completed_at)
     select gen_random_uuid(), ${DEFAULT_PROJECT_ID}::uuid, 'completed', 0, 0, app_now() from generate_series(1, 5000)`.execute(db);
@@ -35,12 +35,12 @@ beforeAll(async () => {
     insert into batch_tally (batch_id, slot, project_id, completed, version)
     select id, s, project_id, 50, 20 from batch cross join generate_series(0, 7) s where total > 0`.execute(db);
   await sql`
-    insert into ended_runs (batch_id, slot, version, project_id, run_ids)
-    select id, s, v, project_id, array[id] from batch cross join generate_series(0, 7) s cross join generate_series(1, 20) v
+    insert into ended_runs (batch_id, slot, version, project_id, run_ids, ended_at)
+    select id, s, v, project_id, array[id], '2026-11-20T12:00:30Z' from batch cross join generate_series(0, 7) s cross join generate_series(1, 20) v
      where total > 0`.execute(db);
   await sql`
     insert into batch_minute (batch_id, minute, slot, project_id, ended, failed, input_tokens, output_tokens, cost_nanousd)
-    select id, date_trunc('minute', app_now()) - m * interval '1 minute', s, project_id, 1, 0, 1, 1, 1
+    select id, timestamptz '2026-11-20T12:00:00Z' - m * interval '1 minute', s, project_id, 1, 0, 1, 1, 1
       from batch cross join generate_series(0, 599) m cross join generate_series(0, 1) s
      where total > 0`.execute(db);
   await sql`
