@@ -267,6 +267,7 @@ create table batch_tally (
   retrying integer not null default 0,
   unknown_tool_calls integer not null default 0,
   version bigint not null default 0,
+  last_ended_at timestamp with time zone,
   constraint batch_tally_pkey PRIMARY KEY (batch_id, slot)
 ) with (fillfactor=50);
 

@@ -36,9 +36,9 @@ const uuidOf = (id: string): string => id.slice(4);
 async function endRun(to: TestApi, job: string, slot = 0): Promise<void> {
   await to.database.pool.query(
     `with t as (
-       insert into batch_tally as t (batch_id, slot, project_id, version, completed)
-       select id, $2, project_id, 1, 1 from batch where id = $1
-       on conflict (batch_id, slot) do update set version = t.version + 1, completed = t.completed + 1
+       insert into batch_tally as t (batch_id, slot, project_id, version, completed, last_ended_at)
+       select id, $2, project_id, 1, 1, app_now() from batch where id = $1
+       on conflict (batch_id, slot) do update set version = t.version + 1, completed = t.completed + 1, last_ended_at = app_now()
        returning *)
      insert into ended_runs (batch_id, slot, version, project_id, run_ids)
      select batch_id, slot, version, project_id, array[batch_id] from t`,

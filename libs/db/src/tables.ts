@@ -304,6 +304,7 @@ export interface BatchTallyTable {
   cost_nanousd: Generated<number>;
   unpriced_steps: Generated<number>;
   version: Generated<number>;
+  last_ended_at: Timestamp | null;
 }
 
 export interface EndedRunsTable {

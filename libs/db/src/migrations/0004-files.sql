@@ -102,6 +102,12 @@ create trigger batch_version
   on batch for each row
   execute function raise_batch_version();
 
+-- When the last run counted in this slot ended.
+alter table batch_tally add column last_ended_at timestamptz;
+update batch_tally t set last_ended_at = e.ended_at
+  from (select batch_id, slot, max(ended_at) as ended_at from ended_runs group by batch_id, slot) e
+ where e.batch_id = t.batch_id and e.slot = t.slot;
+
 -- The steps that a submission sends, by batch, written with its intent. The nonce says to which submission they belong.
 create table sent_steps (
   batch_id uuid not null,

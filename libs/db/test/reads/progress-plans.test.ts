@@ -32,8 +32,8 @@ beforeAll(async () => {
     insert into batch (id, project_id, state, total, accepted, completed_at)
     select gen_random_uuid(), ${DEFAULT_PROJECT_ID}::uuid, 'completed', 0, 0, app_now() from generate_series(1, 5000)`.execute(db);
   await sql`
-    insert into batch_tally (batch_id, slot, project_id, completed, version)
-    select id, s, project_id, 50, 20 from batch cross join generate_series(0, 7) s where total > 0`.execute(db);
+    insert into batch_tally (batch_id, slot, project_id, completed, version, last_ended_at)
+    select id, s, project_id, 50, 20, '2026-11-20T12:00:30Z' from batch cross join generate_series(0, 7) s where total > 0`.execute(db);
   await sql`
     insert into ended_runs (batch_id, slot, version, project_id, run_ids, ended_at)
     select id, s, v, project_id, array[id], '2026-11-20T12:00:30Z' from batch cross join generate_series(0, 7) s cross join generate_series(1, 20) v
@@ -82,7 +82,7 @@ describe.each(['never counted', 'counted'])('with rows %s,', (when) => {
     ({ id: batchId } = await db.selectFrom('batch').select('id').where('total', '>', 0).orderBy('id').limit(1).executeTakeFirstOrThrow());
   });
   const PROGRESS_ROWS = {
-    ...{ batch: 1, batch_tally: 8, ended_runs: 8, batch_minute: 20, sent_steps: 200, provider_batch: 200 },
+    ...{ batch: 1, batch_tally: 8, ended_runs: 0, batch_minute: 20, sent_steps: 200, provider_batch: 200 },
     ...{ run: 0, step: 0, run_chunk: 1 },
   };
 

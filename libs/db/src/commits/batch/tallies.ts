@@ -69,9 +69,11 @@ export async function addToTallies(trx: Tx, changes: readonly TallyChange[], slo
         from json_to_recordset(${JSON.stringify(sums)}::json)
           as d(batch_id uuid, project_id uuid, ended_run_ids uuid[], ${TYPED_NAMES})),
     counted as (
-      insert into batch_tally as t (batch_id, slot, project_id, version, ${NAMES})
-      select batch_id, ${slot}::int, project_id, 1, ${NAMES} from d order by batch_id
-      on conflict (batch_id, slot) do update set version = t.version + 1, ${ADDED}
+      insert into batch_tally as t (batch_id, slot, project_id, version, last_ended_at, ${NAMES})
+      select batch_id, ${slot}::int, project_id, 1, case when ended_run_ids is not null then app_now() end, ${NAMES}
+        from d order by batch_id
+      on conflict (batch_id, slot) do update
+         set version = t.version + 1, last_ended_at = coalesce(excluded.last_ended_at, t.last_ended_at), ${ADDED}
       returning batch_id, version),
     charted as (
       insert into batch_minute as m (batch_id, minute, slot, project_id, ended, failed, input_tokens, output_tokens, cost_nanousd)

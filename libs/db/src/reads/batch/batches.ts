@@ -65,10 +65,15 @@ export interface BatchRow extends Usage {
   /** Answers above their reservation, and answers cut off at a limit under the cap. */
   readonly overshoots: number | null;
   readonly cut_offs: number | null;
+  /** Rises with each commit that changes its counts or its row. */
+  readonly version: number;
+  readonly last_ended_at: Date | null;
+  /** Whether ready runs wait for room under the cap. */
+  readonly waits_for_room: boolean;
 }
 
 /** Sums a count over the few tally rows of a batch, so that the cost does not depend on its size. */
-function sumOf<Name extends Exclude<keyof BatchTallyTable, 'batch_id' | 'slot' | 'project_id'>>(name: Name) {
+function sumOf<Name extends Exclude<keyof BatchTallyTable, 'batch_id' | 'slot' | 'project_id' | 'last_ended_at'>>(name: Name) {
   return sql<number>`coalesce(sum(${sql.ref(name)}), 0)::bigint`.as(name);
 }
 
@@ -89,6 +94,8 @@ export function selectBatches(db: Database) {
             ...[sumOf('cancelled'), sumOf('expired'), sumOf('retrying'), sumOf('steps'), sumOf('tool_calls')],
             ...[sumOf('failed_tool_calls'), sumOf('input_tokens'), sumOf('output_tokens')],
             ...[sumOf('cache_read_tokens'), sumOf('unknown_tool_calls')],
+            sql<Date | null>`max(last_ended_at)`.as('last_ended_at'),
+            sql<number>`coalesce(sum(version), 0)::bigint`.as('tally_version'),
             sql<number>`coalesce(sum(cache_write_5m_tokens + cache_write_1h_tokens), 0)::bigint`.as(
               'cache_write_tokens',
             ),
@@ -118,7 +125,9 @@ export function selectBatches(db: Database) {
     .select(['g.max_cost_nanousd', 'g.max_output_tokens', 'g.reserved_nanousd', 'g.reserved_output_tokens'])
     .select(['e.retry_error', 'e.retry_errors_vary'])
     .select(['g.overshoots', 'g.cut_offs'])
-    .selectAll('t');
+    .selectAll('t')
+    .select(sql<number>`b.version + t.tally_version`.as('version'))
+    .select(sql<boolean>`coalesce(g.room <> 'open', false)`.as('waits_for_room'));
 }
 
 /** Reads one batch. Throws: `not_found`. Index: primary keys. */
