@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { request, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { buildServer } from '../src/index.ts';
+import type { FastifyInstance } from 'fastify';
 import { API_KEY } from './api.ts';
 
 /** An event as received. */
@@ -24,7 +24,7 @@ export interface TestStream {
 }
 
 /** Makes a server listen on a free port and returns its address. */
-export async function listenOnFreePort(app: ReturnType<typeof buildServer>): Promise<string> {
+export async function listenOnFreePort(app: Pick<FastifyInstance, 'listen' | 'server'>): Promise<string> {
   await app.listen({ host: '127.0.0.1', port: 0 });
   return `http://127.0.0.1:${(app.server.address() as AddressInfo).port}`;
 }

@@ -4,7 +4,7 @@ import type pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createStreams } from '../src/streams/sse.ts';
 import { createAgent, openApi, type TestApi } from './api.ts';
-import { listenOnFreePort, openStream, type TestStream } from './event-streams.ts';
+import { listenOnFreePort, openStream, type ReceivedEvent, type TestStream } from './event-streams.ts';
 
 let api: TestApi;
 let origin = '';
@@ -23,8 +23,8 @@ async function submit(rest: object = {}): Promise<string> {
   return body.id;
 }
 
-async function take(stream: TestStream, count: number): Promise<readonly { readonly id: string; readonly data: any }[]> {
-  const events = [];
+async function take(stream: TestStream, count: number): Promise<readonly ReceivedEvent[]> {
+  const events: ReceivedEvent[] = [];
   while (events.length < count) events.push((await stream.next())!);
   return events;
 }
@@ -113,10 +113,13 @@ describe('the events of all batches and schedules', () => {
     expect(new Set(ids).size).toBe(400);
   });
 
-  test.each(['event-1', 'job-1', 'event-1-x', 'event-999999999999999999-1'])('after %s are a 422', async (id) => {
-    expect((await list(`?after=${id}`)).status).toBe(422);
-    expect((await openStream(`${origin}/v1/events`, id)).status).toBe(422);
-  });
+  test.each(['event-1', 'job-1', 'event-1-x', 'event-999999999999999999-1'])(
+    'after %s are a 422',
+    async (id) => {
+      expect((await list(`?after=${id}`)).status).toBe(422);
+      expect((await openStream(`${origin}/v1/events`, id)).status).toBe(422);
+    },
+  );
 
   async function insertEvent(client: pg.Pool | pg.PoolClient, type: string): Promise<void> {
     await client.query(
@@ -136,7 +139,7 @@ test('a client that does not read is not written for: its events wait in their s
       while (!waker.hasEnded()) yield { id: `${made++}`, event: 'noise', data };
     }),
   );
-  const stream = await openStream(await listenOnFreePort(app as unknown as TestApi['app']));
+  const stream = await openStream(await listenOnFreePort(app));
   stream.response.pause();
   let before = -1;
   while (before !== made) {

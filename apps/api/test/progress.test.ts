@@ -71,9 +71,10 @@ describe('the progress of a batch', () => {
   });
 
   test('has a range of times for its end after five ends', async () => {
-    await api.database.pool.query(`update batch set created_at = created_at - interval '100 s' where id = $1`, [
-      uuidOf(jobId),
-    ]);
+    await api.database.pool.query(
+      `update batch set created_at = created_at - interval '100 s' where id = $1`,
+      [uuidOf(jobId)],
+    );
     for (let ended = 1; ended <= 5; ended++) {
       expect((await progressOf(jobId)).body.eta).toBeNull();
       await endRun(api, jobId, ended);
@@ -92,7 +93,12 @@ describe('the progress of a batch', () => {
 
 describe.each(['', '/progress'])('GET /v1/batches/{id}%s', (path) => {
   const get = (tag?: string) =>
-    api.call('GET', `/v1/batches/${jobId}${path}`, undefined, tag === undefined ? {} : { 'if-none-match': tag });
+    api.call(
+      'GET',
+      `/v1/batches/${jobId}${path}`,
+      undefined,
+      tag === undefined ? {} : { 'if-none-match': tag },
+    );
 
   test('is a 304 while nothing has changed, and has another strong ETag after each change', async () => {
     const tags = new Set<string>();
@@ -185,11 +191,16 @@ describe('the events of a batch', () => {
   test('tell what changes without a commit of the batch', async () => {
     const stream = await openStream(`${origin}/v1/batches/${jobId}/events`);
     const first = await stream.next();
-    await api.database.pool.query(`update credential set paused_until = app_now() + interval '1 hour', pause_reason = 'tired'`);
+    await api.database.pool.query(
+      `update credential set paused_until = app_now() + interval '1 hour', pause_reason = 'tired'`,
+    );
     const second = await stream.next();
     await api.database.pool.query(`update credential set paused_until = null, pause_reason = null`);
     stream.cut();
-    expect(second!.data).toMatchObject({ version: first!.data.version, waiting_reason: { cause: 'credential' } });
+    expect(second!.data).toMatchObject({
+      version: first!.data.version,
+      waiting_reason: { cause: 'credential' },
+    });
   });
 
   test('end when the batch is deleted', async () => {
@@ -204,7 +215,12 @@ describe('the events of a batch', () => {
 test('500 listeners are one statement a look, no listener is none, and the 501st is refused', async () => {
   let statements = 0;
   const pool = createPool({ url: api.database.url, max: 4, applicationName: 'test' });
-  const db = new Kysely<DB>({ dialect: new PostgresDialect({ pool }), log: () => void statements++ });
+  const db = new Kysely<DB>({
+    dialect: new PostgresDialect({ pool }),
+    log: () => {
+      statements++;
+    },
+  });
   const app = buildServer({
     db,
     bell: { ring: async () => undefined },
@@ -216,7 +232,9 @@ test('500 listeners are one statement a look, no listener is none, and the 501st
   try {
     const jobs = [jobId, await submit(api, 1)];
     const streams = await Promise.all(
-      Array.from({ length: 500 }, (_, index) => openStream(`${address}/v1/batches/${jobs[index % 2]}/events`)),
+      Array.from({ length: 500 }, (_, index) =>
+        openStream(`${address}/v1/batches/${jobs[index % 2]}/events`),
+      ),
     );
     const firsts = await Promise.all(streams.map((stream) => stream.next()));
     expect(firsts.every((event) => event !== null)).toBe(true);
@@ -271,7 +289,8 @@ describe('the timeline of a batch', () => {
          from batch b cross join generate_series(0, 89) m cross join generate_series(0, 1) s where b.id = $1`,
       [uuidOf(jobId)],
     );
-    const read = async (query: string) => (await api.call('GET', `/v1/batches/${jobId}/timeline${query}`)).body;
+    const read = async (query: string) =>
+      (await api.call('GET', `/v1/batches/${jobId}/timeline${query}`)).body;
     for (const [bucket, count] of [
       ['1m', 90],
       ['5m', 18],
@@ -293,7 +312,10 @@ describe('the timeline of a batch', () => {
   });
 
   test('of a batch without an end is empty', async () => {
-    expect((await api.call('GET', `/v1/batches/${jobId}/timeline`)).body).toEqual({ bucket: '1m', buckets: [] });
+    expect((await api.call('GET', `/v1/batches/${jobId}/timeline`)).body).toEqual({
+      bucket: '1m',
+      buckets: [],
+    });
     expect((await api.call('GET', `/v1/batches/${jobId}/timeline?bucket=2m`)).status).toBe(422);
   });
 });

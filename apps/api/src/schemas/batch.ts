@@ -304,9 +304,7 @@ export const batchResponse = z
       .describe('Why the batch is paused, or why runs of it are tried again; null otherwise. Beyond Letta.'),
     apply: z.enum(['auto', 'review']).describe('Beyond Letta.'),
     counts: batchCounts.describe('Runs by outcome. Beyond Letta.'),
-    progress: progressResponse
-      .nullable()
-      .describe('Null in lists: ask for the batch itself. Beyond Letta.'),
+    progress: progressResponse.nullable().describe('Null in lists: ask for the batch itself. Beyond Letta.'),
     usage: usage.describe('Beyond Letta.'),
     limits: batchLimits.describe('Beyond Letta.'),
     expected_cost_usd: usd

@@ -20,7 +20,9 @@ export const progressResponse = z
   .object({
     phase: z
       .enum(PHASES)
-      .describe('`done` only when all runs have ended, held changes are sorted out, and all results can be read.'),
+      .describe(
+        '`done` only when all runs have ended, held changes are sorted out, and all results can be read.',
+      ),
     waiting_reason: waitingReason.nullable().describe('Null while the batch goes on.'),
     ended: z.int().describe('Runs that have ended, in any way.'),
     total: z.int(),
@@ -38,10 +40,14 @@ export const progressResponse = z
       .object({ earliest: z.string(), latest: z.string() })
       .meta({ id: 'Eta' })
       .nullable()
-      .describe('Null before five runs have ended, while the batch waits, and when its rates no longer hold.'),
+      .describe(
+        'Null before five runs have ended, while the batch waits, and when its rates no longer hold.',
+      ),
     version: z
       .int()
-      .describe('Rises with each commit that changes the counts of the batch or its state; the first part of the ETag.'),
+      .describe(
+        'Rises with each commit that changes the counts of the batch or its state; the first part of the ETag.',
+      ),
   })
   .meta({ id: 'BatchProgress' });
 export type ProgressResponse = z.output<typeof progressResponse>;
@@ -78,7 +84,9 @@ export const eventResponse = z
     schedule_id: z.string().nullable().describe('Of `schedule.tick` events.'),
     data: z
       .record(z.string(), z.unknown())
-      .describe('`reason` of a state, `runs` that wait for the caller, or `due_at`, `outcome` and `reason` of a tick.'),
+      .describe(
+        '`reason` of a state, `runs` that wait for the caller, or `due_at`, `outcome` and `reason` of a tick.',
+      ),
   })
   .meta({ id: 'Event' });
 export type EventResponse = z.output<typeof eventResponse>;

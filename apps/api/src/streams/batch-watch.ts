@@ -45,16 +45,19 @@ export function createBatchWatch(
   onError: (error: unknown) => void,
 ): BatchWatch {
   const watched = new Map<string, WatchedEntry>();
-  let looks = 0;
+  let count = 0;
   const look = async (): Promise<void> => {
-    const isFull = looks++ % FULL_LOOK_EVERY === 0;
+    const isFull = count++ % FULL_LOOK_EVERY === 0;
     const asked = [...watched].map(([id, entry]) => {
       const known_version = isFull ? null : (entry.state?.version ?? null);
       // Listeners that come during the read wait for the next: their client may have seen a later state.
       return { id, known_version, entry, listeners: [...entry.listeners] };
     });
     const found = new Map(
-      (await read(asked.map(({ id, known_version }) => ({ id, known_version })))).map((each) => [each.id, each]),
+      (await read(asked.map(({ id, known_version }) => ({ id, known_version })))).map((each) => [
+        each.id,
+        each,
+      ]),
     );
     for (const { id, known_version, entry, listeners } of asked) {
       const progress = found.get(id);
@@ -63,12 +66,12 @@ export function createBatchWatch(
       for (const listener of listeners) tell(listener, entry.state, isGone);
     }
   };
-  const { begin } = createLooks(LOOK_INTERVAL_MS, () => watched.size > 0, look, onError);
+  const looks = createLooks(LOOK_INTERVAL_MS, () => watched.size > 0, look, onError);
   const add = (batchId: string, listener: Listener): void => {
     const entry = watched.get(batchId) ?? { listeners: new Set(), state: null };
     watched.set(batchId, entry);
     entry.listeners.add(listener);
-    begin();
+    looks.begin();
   };
   const remove = (batchId: string, listener: Listener): void => {
     const entry = watched.get(batchId);

@@ -41,15 +41,21 @@ export function createEventFeed(reads: EventReads, onError: (error: unknown) => 
     if (range === null || isBefore(place, range.from)) return reads.readAfter(place, PAGE);
     return kept.filter((event) => isBefore(place, event));
   };
-  const { begin } = createLooks(LOOK_INTERVAL_MS, () => listeners.size > 0, look, onError, () => {
-    kept = [];
-    range = null;
-  });
+  const looks = createLooks(
+    LOOK_INTERVAL_MS,
+    () => listeners.size > 0,
+    look,
+    onError,
+    () => {
+      kept = [];
+      range = null;
+    },
+  );
   return {
     follow: (after) =>
       async function* events(waker) {
         listeners.add(waker);
-        begin();
+        looks.begin();
         try {
           let place = after;
           for (;;) {

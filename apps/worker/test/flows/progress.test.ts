@@ -268,7 +268,10 @@ describe('the callback of a batch reports, if asked to,', () => {
 
   test('that runs wait for the caller: once, until none waits any more', async () => {
     const { posted, port } = receiver();
-    const batch = await house.submit([ASKING, ASKING], { ...CALLED_BACK, callback_events: ['requires_action'] });
+    const batch = await house.submit([ASKING, ASKING], {
+      ...CALLED_BACK,
+      callback_events: ['requires_action'],
+    });
     await driveToCaller();
     expect([...(await findDueFlows(worker))]).toContain('webhook');
     await deliverAll(port);
@@ -280,7 +283,9 @@ describe('the callback of a batch reports, if asked to,', () => {
         metadata: null,
       }),
     ]);
-    expect(await house.rows('select type, data from event where batch_id = $1 order by xid, id', [batch.id])).toEqual([
+    expect(
+      await house.rows('select type, data from event where batch_id = $1 order by xid, id', [batch.id]),
+    ).toEqual([
       { type: 'batch.running', data: { reason: null } },
       { type: 'batch.requires_action', data: { runs: expect.any(Number) as number } },
     ]);
@@ -337,14 +342,19 @@ describe('the callback of a batch reports, if asked to,', () => {
     // Not before the claim of the killed worker ends.
     expect(await deliverWebhooks({ ...worker, callbacks: port })).toMatchObject({ worked: false });
     await makeEventsDue();
-    expect(await deliverWebhooks({ ...worker, callbacks: port })).toMatchObject({ delivered: false, status: 500 });
+    expect(await deliverWebhooks({ ...worker, callbacks: port })).toMatchObject({
+      delivered: false,
+      status: 500,
+    });
     await makeEventsDue();
     expect(await deliverWebhooks({ ...worker, callbacks: port })).toMatchObject({ delivered: true });
     await makeEventsDue();
     expect(await deliverWebhooks({ ...worker, callbacks: port })).toMatchObject({ worked: false });
     expect(posted).toHaveLength(3);
     expect(new Set(posted.map((one) => one.id)).size).toBe(1);
-    const [row] = await house.rows('select attempts, status_code, error, sent_at is not null as sent from callback_event');
+    const [row] = await house.rows(
+      'select attempts, status_code, error, sent_at is not null as sent from callback_event',
+    );
     expect(row).toEqual({ attempts: 2, status_code: 200, error: null, sent: true });
   });
 
@@ -357,7 +367,11 @@ describe('the callback of a batch reports, if asked to,', () => {
     await house.drive(worker);
     await makeEventsDue();
     await deliverAll(port);
-    expect(posted.map(({ body }) => body.type ?? 'the end')).toEqual(['batch.paused', 'the end', 'batch.paused']);
+    expect(posted.map(({ body }) => body.type ?? 'the end')).toEqual([
+      'batch.paused',
+      'the end',
+      'batch.paused',
+    ]);
   });
 
   test('no event of a batch that is gone', async () => {
@@ -365,7 +379,9 @@ describe('the callback of a batch reports, if asked to,', () => {
     const { id } = await house.submit([{ input: 'hello' }], { ...CALLED_BACK, callback_events: ['paused'] });
     await inTrx((trx) => pauseBatch(trx, DEFAULT_PROJECT_ID, id, 'lunch'));
     await house.rows('update event set batch_id = gen_random_uuid()');
-    expect(await deliverWebhooks({ ...worker, callbacks: port })).toMatchObject({ error: 'the batch was deleted' });
+    expect(await deliverWebhooks({ ...worker, callbacks: port })).toMatchObject({
+      error: 'the batch was deleted',
+    });
     await makeEventsDue();
     expect(await deliverWebhooks({ ...worker, callbacks: port })).toMatchObject({ worked: false });
     expect(posted).toEqual([]);
@@ -375,9 +391,10 @@ describe('the callback of a batch reports, if asked to,', () => {
 test('the sweep forgets old events with their callbacks, and those of a restored backup', async () => {
   const { id } = await house.submit([{ input: 'hello' }], { ...CALLED_BACK, callback_events: ['paused'] });
   await inTrx((trx) => pauseBatch(trx, DEFAULT_PROJECT_ID, id, 'lunch'));
-  await house.rows(`update event set created_at = app_now() - $1 * interval '1 day' where type = 'batch.paused'`, [
-    EVENT_DAYS + 1,
-  ]);
+  await house.rows(
+    `update event set created_at = app_now() - $1 * interval '1 day' where type = 'batch.paused'`,
+    [EVENT_DAYS + 1],
+  );
   await house.rows(
     `insert into event (xid, project_id, type, batch_id, data) values ('900000000000', $1, 'batch.paused', $2, '{}')`,
     [DEFAULT_PROJECT_ID, id],

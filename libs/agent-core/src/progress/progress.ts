@@ -169,7 +169,9 @@ function etaOf(facts: ProgressFacts): Progress['eta'] {
   const { now, ended, total, last_ended_at, created_at } = facts;
   const remaining = total - ended;
   if (ended < ENDS_BEFORE_ETA || last_ended_at === null || remaining <= 0) return null;
-  const rates = [windowRate(facts), ended / secondsBetween(created_at, last_ended_at)].filter((rate) => rate > 0);
+  const rates = [windowRate(facts), ended / secondsBetween(created_at, last_ended_at)].filter(
+    (rate) => rate > 0,
+  );
   const margin = 1 + 1 / Math.sqrt(ended);
   const at = (rate: number): number => last_ended_at.getTime() + (remaining / rate) * 1_000;
   const latest = ceilSecond(at(Math.min(...rates) / margin));

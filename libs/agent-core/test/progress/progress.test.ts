@@ -1,5 +1,5 @@
-import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { fc } from '../../../../test/fast-check.ts';
 import {
   ENDS_BEFORE_ETA,
   PHASES,
@@ -116,7 +116,15 @@ test('the rate is forgotten ten minutes after the last end', () => {
 const facts: fc.Arbitrary<ProgressFacts> = fc
   .record({
     now: fc.integer({ min: 0, max: 10_000_000 }).map(at),
-    state: fc.constantFrom('receiving', 'running', 'paused', 'cancelling', 'completed', 'failed', 'cancelled'),
+    state: fc.constantFrom(
+      'receiving',
+      'running',
+      'paused',
+      'cancelling',
+      'completed',
+      'failed',
+      'cancelled',
+    ),
     state_reason: fc.constantFrom(null, 'why'),
     created_at: fc.integer({ min: -10_000, max: 0 }).map(at),
     accepted: fc.nat(1_000_000),
@@ -135,7 +143,11 @@ const facts: fc.Arbitrary<ProgressFacts> = fc
     due_since: fc.option(fc.integer({ min: 0, max: 1_000_000 }).map(at)),
     is_any_leased: fc.boolean(),
   })
-  .map(({ more, ...each }) => ({ ...each, total: each.accepted + more, ended: Math.min(each.ended, each.accepted) }));
+  .map(({ more, ...each }) => ({
+    ...each,
+    total: each.accepted + more,
+    ended: Math.min(each.ended, each.accepted),
+  }));
 
 test('whatever the rows are, the picture is honest', () => {
   fc.assert(

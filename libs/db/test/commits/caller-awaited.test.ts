@@ -20,7 +20,11 @@ beforeEach(async () => {
 });
 
 /** Changes the number of waiting runs in a slot, and holds the transaction until `held` resolves. */
-const change = (requires_action: number, slot: number, held: Promise<void> = Promise.resolve()): Promise<void> =>
+const change = (
+  requires_action: number,
+  slot: number,
+  held: Promise<void> = Promise.resolve(),
+): Promise<void> =>
   inTransaction(db, async (trx) => {
     const tally = { batch_id: batchId, project_id: DEFAULT_PROJECT_ID, requires_action };
     await addToTallies(trx, [tally], slot);

@@ -27,13 +27,19 @@ beforeAll(async () => {
   // A hundred batches of a thousand runs each that have gone through 200 provider batches over ten hours, and much else.
   await sql`
     insert into batch (id, project_id, state, total, accepted, created_at)
-    select gen_random_uuid(), ${DEFAULT_PROJECT_ID}::uuid, 'running', 1000, 1000, '2026-11-20T00:00:00Z' from generate_series(1, 100)`.execute(db);
+    select gen_random_uuid(), ${DEFAULT_PROJECT_ID}::uuid, 'running', 1000, 1000, '2026-11-20T00:00:00Z' from generate_series(1, 100)`.execute(
+    db,
+  );
   await sql`
     insert into batch (id, project_id, state, total, accepted, completed_at)
-    select gen_random_uuid(), ${DEFAULT_PROJECT_ID}::uuid, 'completed', 0, 0, app_now() from generate_series(1, 5000)`.execute(db);
+    select gen_random_uuid(), ${DEFAULT_PROJECT_ID}::uuid, 'completed', 0, 0, app_now() from generate_series(1, 5000)`.execute(
+    db,
+  );
   await sql`
     insert into batch_tally (batch_id, slot, project_id, completed, version, last_ended_at)
-    select id, s, project_id, 50, 20, '2026-11-20T12:00:30Z' from batch cross join generate_series(0, 7) s where total > 0`.execute(db);
+    select id, s, project_id, 50, 20, '2026-11-20T12:00:30Z' from batch cross join generate_series(0, 7) s where total > 0`.execute(
+    db,
+  );
   await sql`
     insert into ended_runs (batch_id, slot, version, project_id, run_ids, ended_at)
     select id, s, v, project_id, array[id], '2026-11-20T12:00:30Z' from batch cross join generate_series(0, 7) s cross join generate_series(1, 20) v
@@ -53,14 +59,18 @@ beforeAll(async () => {
   await sql`
     insert into sent_steps (batch_id, provider_batch_id, project_id, nonce, steps)
     select b.id, p.id, p.project_id, p.nonce, 10 from batch b cross join (
-      select *, row_number() over (order by length(nonce), nonce) as n from provider_batch) p where p.n <= 200 and b.total > 0`.execute(db);
+      select *, row_number() over (order by length(nonce), nonce) as n from provider_batch) p where p.n <= 200 and b.total > 0`.execute(
+    db,
+  );
   await sql`
     insert into run_chunk (id, project_id, kind, run_ids, next_due_at)
     select gen_random_uuid(), ${DEFAULT_PROJECT_ID}::uuid, 'ready', array[gen_random_uuid()], app_now()
       from generate_series(1, 2000)`.execute(db);
   await sql`
     insert into event (project_id, type, batch_id, data)
-    select project_id, 'batch.running', id, '{}' from batch cross join generate_series(1, 200) where total > 0`.execute(db);
+    select project_id, 'batch.running', id, '{}' from batch cross join generate_series(1, 200) where total > 0`.execute(
+    db,
+  );
 });
 afterAll(() => database.close());
 
@@ -79,7 +89,13 @@ describe.each(['never counted', 'counted'])('with rows %s,', (when) => {
   let batchId = '';
   beforeAll(async () => {
     if (when === 'counted') for (const table of TABLES) await sql`analyze ${sql.table(table)}`.execute(db);
-    ({ id: batchId } = await db.selectFrom('batch').select('id').where('total', '>', 0).orderBy('id').limit(1).executeTakeFirstOrThrow());
+    ({ id: batchId } = await db
+      .selectFrom('batch')
+      .select('id')
+      .where('total', '>', 0)
+      .orderBy('id')
+      .limit(1)
+      .executeTakeFirstOrThrow());
   });
   const PROGRESS_ROWS = {
     ...{ batch: 1, batch_tally: 8, ended_runs: 0, batch_minute: 20, sent_steps: 200, provider_batch: 200 },
@@ -128,5 +144,7 @@ test('a page of counted events reads its events, and a look at their end one', a
   expectRowsRead(await plansOf((trx) => readEvents(trx, DEFAULT_PROJECT_ID, rows[0]!, 100)), { event: 100 });
   const plans = await plansOf((trx) => readLastEventPlace(trx));
   expectRowsRead(plans, { event: 1 });
-  expect(plans.flatMap(({ plan }) => [...nodesOf(plan)]).some((node) => node['Node Type'] === 'Sort')).toBe(false);
+  expect(plans.flatMap(({ plan }) => [...nodesOf(plan)]).some((node) => node['Node Type'] === 'Sort')).toBe(
+    false,
+  );
 });

@@ -25,7 +25,8 @@ export function retrieveProgress(app: App, context: Context, path: string, hide:
       schema: {
         operationId: 'retrieveBatchProgress',
         summary: 'Read the progress of a batch',
-        description: 'Send the `ETag` of the last answer as `If-None-Match`: an unchanged progress is a 304 without a body.',
+        description:
+          'Send the `ETag` of the last answer as `If-None-Match`: an unchanged progress is a 304 without a body.',
         tags: ['batches'],
         hide,
         params,
@@ -59,7 +60,9 @@ export function retrieveTimeline(app: App, context: Context, path: string, hide:
           bucket: z
             .enum(['1m', '5m', '15m', '1h'])
             .optional()
-            .describe('Width of a bucket. Default: the smallest with which the whole batch fits into `limit` buckets.'),
+            .describe(
+              'Width of a bucket. Default: the smallest with which the whole batch fits into `limit` buckets.',
+            ),
           limit: z.int().min(1).max(BUCKETS_MAX).default(288).describe('The last buckets of the batch.'),
         }),
         response: { 200: timelineResponse, ...problems },
@@ -105,7 +108,10 @@ export function streamBatchEvents(app: App, context: Context, path: string, hide
         hide,
         params,
         querystring: z.strictObject({
-          last_event_id: z.string().optional().describe('Like the header `Last-Event-ID`, for clients that cannot set it.'),
+          last_event_id: z
+            .string()
+            .optional()
+            .describe('Like the header `Last-Event-ID`, for clients that cannot set it.'),
         }),
         response: {
           200: {
@@ -120,7 +126,8 @@ export function streamBatchEvents(app: App, context: Context, path: string, hide
     async (request, reply) => {
       const { job_id } = request.params;
       const known = request.headers['last-event-id'] ?? request.query.last_event_id ?? null;
-      if (known !== null && (typeof known !== 'string' || !/^\d{1,18}-[\w-]{11}$/.test(known))) throw unknownEvent();
+      if (known !== null && (typeof known !== 'string' || !/^\d{1,18}-[\w-]{11}$/.test(known)))
+        throw unknownEvent();
       const read = await readBatchProgress(context.db, context.projectId, job_id);
       const progress = toProgressResponse(read);
       if (progress.phase === 'done' && versionTag(read.version, progress) === known)

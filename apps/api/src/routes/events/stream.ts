@@ -58,5 +58,7 @@ async function placeOf(context: Context, id: string | string[] | undefined): Pro
   const place = typeof id === 'string' ? fromEventId(id) : null;
   if (place !== null && (await isEventPlaceKnown(context.db, place))) return place;
   const message = 'must be the id of an event; list the kept events to find one';
-  throw new NightshiftError('validation_failed', `after ${message}.`, { fields: [{ path: '?after', message }] });
+  throw new NightshiftError('validation_failed', `after ${message}.`, {
+    fields: [{ path: '?after', message }],
+  });
 }

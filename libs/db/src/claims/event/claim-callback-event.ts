@@ -23,7 +23,10 @@ export interface ClaimedCallbackEvent extends EventPlace {
  * Claims the longest due event of a callback, and puts it off by `leaseMs`: it is due again if the worker is killed.
  * The caller ends with `commitCallbackEvent`. Locks: the row, with skip locked. Index: `callback_event_due`.
  */
-export async function claimCallbackEvent(db: Database, leaseMs: number): Promise<ClaimedCallbackEvent | null> {
+export async function claimCallbackEvent(
+  db: Database,
+  leaseMs: number,
+): Promise<ClaimedCallbackEvent | null> {
   const { rows } = await sql<ClaimedCallbackEvent>`
     with due ${AS_FIRST} (
       select xid, id from callback_event where next_due_at <= app_now()

@@ -91,7 +91,9 @@ export async function addToTallies(trx: Tx, changes: readonly TallyChange[], slo
   `.execute(trx);
   await noteCallerAwaited(
     trx,
-    sums.flatMap(({ batch_id, requires_action }) => (requires_action === 0 ? [] : [{ batch_id, requires_action }])),
+    sums.flatMap(({ batch_id, requires_action }) =>
+      requires_action === 0 ? [] : [{ batch_id, requires_action }],
+    ),
   );
   await noteRunFailures(
     trx,

@@ -73,7 +73,9 @@ export interface BatchRow extends Usage {
 }
 
 /** Sums a count over the few tally rows of a batch, so that the cost does not depend on its size. */
-function sumOf<Name extends Exclude<keyof BatchTallyTable, 'batch_id' | 'slot' | 'project_id' | 'last_ended_at'>>(name: Name) {
+function sumOf<
+  Name extends Exclude<keyof BatchTallyTable, 'batch_id' | 'slot' | 'project_id' | 'last_ended_at'>,
+>(name: Name) {
   return sql<number>`coalesce(sum(${sql.ref(name)}), 0)::bigint`.as(name);
 }
 
@@ -95,7 +97,7 @@ export function selectBatches(db: Database) {
             ...[sumOf('failed_tool_calls'), sumOf('input_tokens'), sumOf('output_tokens')],
             ...[sumOf('cache_read_tokens'), sumOf('unknown_tool_calls')],
             sql<Date | null>`max(last_ended_at)`.as('last_ended_at'),
-            sql<number>`coalesce(sum(version), 0)::bigint`.as('tally_version'),
+            sql<number>`b.version + coalesce(sum(batch_tally.version), 0)::bigint`.as('version'),
             sql<number>`coalesce(sum(cache_write_5m_tokens + cache_write_1h_tokens), 0)::bigint`.as(
               'cache_write_tokens',
             ),
@@ -126,7 +128,6 @@ export function selectBatches(db: Database) {
     .select(['e.retry_error', 'e.retry_errors_vary'])
     .select(['g.overshoots', 'g.cut_offs'])
     .selectAll('t')
-    .select(sql<number>`b.version + t.tally_version`.as('version'))
     .select(sql<boolean>`coalesce(g.room <> 'open', false)`.as('waits_for_room'));
 }
 

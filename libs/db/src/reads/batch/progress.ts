@@ -1,4 +1,9 @@
-import { NightshiftError, RATE_WINDOW_MINUTES, type BatchState, type ProgressFacts } from '@nightshift/agent-core';
+import {
+  NightshiftError,
+  RATE_WINDOW_MINUTES,
+  type BatchState,
+  type ProgressFacts,
+} from '@nightshift/agent-core';
 import { sql, type RawBuilder } from 'kysely';
 import type { Database } from '../../connect.ts';
 import { AS_FIRST, UNMERGED } from '../../fragments.ts';
@@ -129,13 +134,24 @@ export async function readProgress(
   return rows.map(toProgress);
 }
 
-function toProgress({ id, version, is_paused, pause_reason, paused_until, ...facts }: ProgressRow): BatchProgress {
+function toProgress({
+  id,
+  version,
+  is_paused,
+  pause_reason,
+  paused_until,
+  ...facts
+}: ProgressRow): BatchProgress {
   const credential_pause = is_paused ? { reason: pause_reason ?? '', until: paused_until } : null;
   return { id, version, facts: { ...facts, credential_pause } };
 }
 
 /** Reads the progress of a batch. Throws: `not_found`. Index: as {@link readProgress}. */
-export async function readBatchProgress(db: Database, projectId: string, batchId: string): Promise<BatchProgress> {
+export async function readBatchProgress(
+  db: Database,
+  projectId: string,
+  batchId: string,
+): Promise<BatchProgress> {
   const [progress] = await readProgress(db, projectId, [{ id: batchId, known_version: null }]);
   if (progress === undefined) throw unknownBatch(batchId);
   return progress;
