@@ -3,8 +3,8 @@
 
 /** A folder of production code and the only folders of this repository that it may import. */
 const order = [
-  // libs/agent-core: base <- model <- machine <- decide; rules, tools, context and money (which decide may ask), memory
-  // and wire stand on the model, beside each other.
+  // libs/agent-core: base <- model <- machine <- decide; rules, tools, context and money (which decide may ask), memory,
+  // progress and wire stand on the model, beside each other.
   only('libs/agent-core/src/base', []),
   only('libs/agent-core/src/model', ['libs/agent-core/src/base']),
   only('libs/agent-core/src/machine', ['libs/agent-core/src/base', 'libs/agent-core/src/model']),
@@ -17,7 +17,7 @@ const order = [
     'libs/agent-core/src/context',
     'libs/agent-core/src/money',
   ]),
-  ...['rules', 'memory', 'tools', 'context', 'money', 'wire'].map((folder) =>
+  ...['rules', 'memory', 'tools', 'context', 'money', 'progress', 'wire'].map((folder) =>
     only(`libs/agent-core/src/${folder}`, [
       'libs/agent-core/src/base',
       'libs/agent-core/src/model',

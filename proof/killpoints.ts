@@ -6,7 +6,7 @@ import type { ProofDatabase } from './database.ts';
 import type { Turn } from './model.ts';
 import type { Nights } from './nights.ts';
 import { CALM, type Temper } from './provider-temper.ts';
-import { PLAIN_AGENT, type AgentTraits } from './traits.ts';
+import { PLAIN_AGENT, PLAIN_BATCH, type AgentTraits } from './traits.ts';
 import { simulate, type SimulationResult } from './simulation.ts';
 import { LEASE_MS } from './worker.ts';
 import type { Workload } from './workload.ts';
@@ -231,6 +231,14 @@ function workloadOf(scenario: Scenario): Workload {
           run('f', 3, [['core_memory_append', 'note_once']], true),
           run('g', 4, [['look_up'], ['look_up'], ['look_up']]),
         ],
+      },
+      {
+        atMs: 2_000,
+        cancelAfterMs: null,
+        wantsCallback: true,
+        wantsEvents: true,
+        traits: { ...PLAIN_BATCH, accepted: true },
+        runs: [run('h', 3, [['core_memory_append']], true)],
       },
     ],
   };

@@ -226,8 +226,15 @@ export async function findLostCallbacks(
     `select id, callback_sent_at is null and next_due_at is null as given_up
        from batch where callback_url is not null and completed_at is not null`,
   );
-  return (rows as { id: string; given_up: boolean }[])
-    .filter(({ id, given_up }) => given_up || !received.has(`job-${id}`))
+  const { rows: events } = await connection.query(
+    `select format('event-%s-%s', xid, id) as id, sent_at is null and next_due_at is null as given_up from callback_event`,
+  );
+  const owed = [
+    ...(rows as { id: string; given_up: boolean }[]).map((row) => ({ ...row, id: `job-${row.id}` })),
+    ...(events as { id: string; given_up: boolean }[]),
+  ];
+  return owed
+    .filter(({ id, given_up }) => given_up || !received.has(id))
     .map(({ id, given_up }) => ({
       name: 'callback_lost',
       detail: `${id} ${given_up ? 'given up' : 'not received'}`,

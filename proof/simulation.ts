@@ -288,6 +288,7 @@ const OWES_CALLBACK = `callback_url is not null and callback_sent_at is null and
 async function hasOpenWork(connection: SqlConnection): Promise<boolean> {
   const { rows } = await connection.query(
     `select exists (select from batch where completed_at is null or (${OWES_CALLBACK}))
+         or exists (select from callback_event where next_due_at < app_now() + interval '10 minutes')
          or exists (select from run_chunk)
          or exists (select from provider_batch where state not in ('ingested', 'rejected', 'orphan_paid')) as open`,
   );
@@ -301,6 +302,8 @@ async function describeOpenWork(connection: SqlConnection): Promise<string> {
            || due as what
       from batch b, lateral (select coalesce(', due ' || (b.next_due_at - app_now()), '') || coalesce(', held by ' || b.lease_owner, '') as due) d
      where b.completed_at is null or (${OWES_CALLBACK})
+    union all
+    select 'event ' || id || ', due ' || (next_due_at - app_now()) from callback_event where next_due_at is not null
     union all
     select 'provider batch ' || state || coalesce(', due ' || (next_due_at - app_now()), '') || coalesce(', held by ' || lease_owner, '')
            || coalesce(', ' || error::text, '') from provider_batch where state not in ('ingested', 'rejected', 'orphan_paid')

@@ -1,5 +1,10 @@
 /** Draws the work of a seed: agents, batches, and scripts for the model. */
-import type { CompactionPolicy, PilotSettings, ToolDefinition } from '../libs/agent-core/src/index.ts';
+import {
+  CALLBACK_EVENTS,
+  type CompactionPolicy,
+  type PilotSettings,
+  type ToolDefinition,
+} from '../libs/agent-core/src/index.ts';
 import {
   createAgents,
   DEFAULT_PROJECT_ID,
@@ -43,6 +48,8 @@ export interface PlannedBatch {
   /** Milliseconds from its acceptance to its cancel; null for never. */
   readonly cancelAfterMs: number | null;
   readonly wantsCallback: boolean;
+  /** Whether the callback reports events too. Default: false. */
+  readonly wantsEvents?: boolean;
   /** Default: {@link PLAIN_BATCH}. */
   readonly traits?: BatchTraits;
   /** Default: none. */
@@ -197,6 +204,7 @@ export async function storeBatch(
     acceptBatch(trx, DEFAULT_PROJECT_ID, {
       id,
       callback_url: batch.wantsCallback ? 'https://receiver.example/' : null,
+      callback_events: batch.wantsEvents === true ? CALLBACK_EVENTS : [],
       metadata: null,
       idempotency: null,
       apply: accepted === null ? 'auto' : 'review',

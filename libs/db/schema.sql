@@ -7,6 +7,52 @@ CREATE OR REPLACE FUNCTION public.app_now()
  PARALLEL SAFE
 AS $function$ select coalesce(nullif(current_setting('nightshift.now', true), '')::timestamptz, clock_timestamp()) $function$;
 
+CREATE OR REPLACE FUNCTION public.note_batch_state()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  insert into event (project_id, type, batch_id, data)
+  values (new.project_id, 'batch.' || new.state, new.id, json_build_object('reason', new.state_reason));
+  if new.completed_at is not null and new.apply = 'review' and (
+       exists (select from held_change where batch_id = new.id and state = 'held')
+       or exists (select from passage where batch_id = new.id and held_by_batch_id is not null)) then
+    insert into event (project_id, type, batch_id, data) values (new.project_id, 'batch.review_ready', new.id, '{}');
+  end if;
+  return null;
+end $function$;
+
+CREATE OR REPLACE FUNCTION public.note_tick()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  insert into event (project_id, type, batch_id, schedule_id, data)
+  values (new.project_id, 'schedule.tick', new.batch_id, new.schedule_id,
+          json_build_object('due_at', new.due_at, 'outcome', new.outcome, 'reason', new.reason));
+  return null;
+end $function$;
+
+CREATE OR REPLACE FUNCTION public.queue_callback_event()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  insert into callback_event (xid, id, project_id, next_due_at)
+  select new.xid, new.id, new.project_id, app_now() from batch
+   where id = new.batch_id and callback_url is not null and substr(new.type, 7) = any(callback_events);
+  return null;
+end $function$;
+
+CREATE OR REPLACE FUNCTION public.raise_batch_version()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  new.version := old.version + 1;
+  return new;
+end $function$;
+
 create table agent (
   id uuid not null,
   project_id uuid not null,
@@ -113,8 +159,11 @@ create table batch (
   stop_when json,
   name text,
   tags text[] not null default '{}'::text[],
+  version bigint not null default 0,
+  callback_events text[] not null default '{}'::text[],
   constraint batch_pkey PRIMARY KEY (id),
   constraint batch_apply CHECK ((apply = ANY (ARRAY['auto'::text, 'review'::text]))),
+  constraint batch_callback_events CHECK ((callback_events <@ '{requires_action,paused,review_ready}'::text[])),
   constraint batch_cancelling CHECK (((state <> ALL (ARRAY['cancelling'::text, 'cancelled'::text])) OR (cancel_requested_at IS NOT NULL))),
   constraint batch_ended CHECK (((state = ANY (ARRAY['completed'::text, 'cancelled'::text, 'failed'::text])) = (completed_at IS NOT NULL))),
   constraint batch_expected_nanousd_check CHECK ((expected_nanousd >= 0)),
@@ -218,6 +267,7 @@ create table batch_tally (
   retrying integer not null default 0,
   unknown_tool_calls integer not null default 0,
   version bigint not null default 0,
+  last_ended_at timestamp with time zone,
   constraint batch_tally_pkey PRIMARY KEY (batch_id, slot)
 ) with (fillfactor=50);
 
@@ -289,6 +339,20 @@ create table block_revision (
   constraint block_revision_writer CHECK ((num_nulls(batch_id, run_id, step_number, tool_use_id) = ANY (ARRAY[0, 4])))
 );
 CREATE INDEX block_revision_by_batch ON public.block_revision USING btree (batch_id, block_id, revision) WHERE (batch_id IS NOT NULL);
+
+create table callback_event (
+  xid xid8 not null,
+  id bigint not null,
+  project_id uuid not null,
+  attempts smallint not null default 0,
+  sent_at timestamp with time zone,
+  status_code integer,
+  error text,
+  next_due_at timestamp with time zone,
+  lease_epoch integer not null default 0,
+  constraint callback_event_pkey PRIMARY KEY (xid, id)
+);
+CREATE INDEX callback_event_due ON public.callback_event USING btree (next_due_at) WHERE (next_due_at IS NOT NULL);
 
 create table conversation (
   id uuid not null,
@@ -427,6 +491,21 @@ create table ended_runs (
   constraint ended_runs_pkey PRIMARY KEY (batch_id, slot, version),
   constraint ended_runs_run_ids_check CHECK ((cardinality(run_ids) > 0))
 );
+
+create table event (
+  xid xid8 not null default pg_current_xact_id(),
+  id bigint not null,
+  project_id uuid not null,
+  type text not null,
+  batch_id uuid,
+  schedule_id uuid,
+  data json not null,
+  created_at timestamp with time zone not null default app_now(),
+  constraint event_pkey PRIMARY KEY (xid, id),
+  constraint event_subject CHECK ((((type = 'schedule.tick'::text) = (schedule_id IS NOT NULL)) AND ((type = 'schedule.tick'::text) OR (batch_id IS NOT NULL)))),
+  constraint event_type_check CHECK ((type = ANY (ARRAY['batch.receiving'::text, 'batch.running'::text, 'batch.paused'::text, 'batch.cancelling'::text, 'batch.completed'::text, 'batch.cancelled'::text, 'batch.failed'::text, 'batch.review_ready'::text, 'batch.requires_action'::text, 'schedule.tick'::text])))
+);
+CREATE INDEX event_by_age ON public.event USING btree (created_at);
 
 create table failed_lines (
   error_type text not null,
@@ -758,6 +837,16 @@ create table schedule (
 CREATE INDEX schedule_by_age ON public.schedule USING btree (project_id, created_at, id);
 CREATE INDEX schedule_due ON public.schedule USING btree (next_due_at) WHERE (next_due_at IS NOT NULL);
 
+create table sent_steps (
+  batch_id uuid not null,
+  provider_batch_id uuid not null,
+  project_id uuid not null,
+  nonce text not null,
+  steps integer not null,
+  constraint sent_steps_pkey PRIMARY KEY (batch_id, provider_batch_id),
+  constraint sent_steps_steps_check CHECK ((steps >= 1))
+);
+
 create table step (
   project_id uuid not null,
   run_id uuid not null,
@@ -970,6 +1059,8 @@ alter table block_event add constraint block_event_block_id_fkey FOREIGN KEY (bl
 alter table block_event add constraint block_event_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table block_revision add constraint block_revision_block_id_fkey FOREIGN KEY (block_id) REFERENCES block(id) ON DELETE CASCADE;
 alter table block_revision add constraint block_revision_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table callback_event add constraint callback_event_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table callback_event add constraint callback_event_xid_id_fkey FOREIGN KEY (xid, id) REFERENCES event(xid, id) ON DELETE CASCADE;
 alter table conversation_summary add constraint conversation_summary_conversation_id_fkey FOREIGN KEY (conversation_id) REFERENCES conversation(id);
 alter table conversation_summary add constraint conversation_summary_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table credential add constraint credential_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
@@ -980,6 +1071,7 @@ alter table deleted_item add constraint deleted_item_project_id_fkey FOREIGN KEY
 alter table doubted_submission add constraint doubted_submission_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table doubted_submission add constraint doubted_submission_provider_batch_id_fkey FOREIGN KEY (provider_batch_id) REFERENCES provider_batch(id);
 alter table ended_runs add constraint ended_runs_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table event add constraint event_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table failed_lines add constraint failed_lines_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table held_change add constraint held_change_agent_id_fkey FOREIGN KEY (agent_id) REFERENCES agent(id);
 alter table held_change add constraint held_change_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES batch(id);
@@ -1004,6 +1096,7 @@ alter table result_line add constraint result_line_provider_batch_id_fkey FOREIG
 alter table run_chunk add constraint run_chunk_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table run_failure add constraint run_failure_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table schedule add constraint schedule_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table sent_steps add constraint sent_steps_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table tick add constraint tick_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES batch(id);
 alter table tick add constraint tick_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table tick add constraint tick_schedule_id_fkey FOREIGN KEY (schedule_id) REFERENCES schedule(id) ON DELETE CASCADE;
@@ -1014,3 +1107,10 @@ alter table turnaround add constraint turnaround_project_id_fkey FOREIGN KEY (pr
 alter table waiting_message add constraint waiting_message_conversation_id_fkey FOREIGN KEY (conversation_id) REFERENCES conversation(id) ON DELETE CASCADE;
 alter table waiting_message add constraint waiting_message_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table work_statistic add constraint work_statistic_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+
+CREATE TRIGGER batch_moved AFTER UPDATE ON public.batch FOR EACH ROW WHEN ((old.state IS DISTINCT FROM new.state)) EXECUTE FUNCTION note_batch_state();
+CREATE TRIGGER batch_stored AFTER INSERT ON public.batch FOR EACH ROW EXECUTE FUNCTION note_batch_state();
+CREATE TRIGGER batch_version BEFORE UPDATE OF state, state_reason, total, accepted, updated_at, completed_at, expected_nanousd, estimate_error, pilot_state, callback_sent_at, callback_status_code, callback_error, callback_attempts ON public.batch FOR EACH ROW EXECUTE FUNCTION raise_batch_version();
+CREATE TRIGGER event_called_back AFTER INSERT ON public.event FOR EACH ROW WHEN (((new.batch_id IS NOT NULL) AND (new.schedule_id IS NULL))) EXECUTE FUNCTION queue_callback_event();
+CREATE TRIGGER tick_moved AFTER UPDATE ON public.tick FOR EACH ROW WHEN ((old.outcome IS DISTINCT FROM new.outcome)) EXECUTE FUNCTION note_tick();
+CREATE TRIGGER tick_stored AFTER INSERT ON public.tick FOR EACH ROW EXECUTE FUNCTION note_tick();

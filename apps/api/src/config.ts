@@ -52,6 +52,12 @@ export const environment = z.object({
       'Bytes of all request bodies that the API holds at once; a request beyond them is answered 503, and its client ' +
         'should retry. A body takes several times its bytes of memory.',
     ),
+  EVENT_STREAMS_MAX: z.coerce
+    .number()
+    .int()
+    .min(0)
+    .default(1_000)
+    .describe('Event streams that the API serves at once; a request beyond them is answered 503.'),
   EXIT_WITH_PARENT: z
     .enum(['0', '1'])
     .default('0')
@@ -81,6 +87,7 @@ export interface Config {
   readonly dataDir: string;
   readonly prices: PriceTable;
   readonly bodyBytesMax: number;
+  readonly eventStreamsMax: number;
   readonly exitWithParent: boolean;
 }
 
@@ -115,6 +122,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     dataDir: data.DATA_DIR,
     prices: loadPriceTable(data.PRICES_FILE, (path) => readFileSync(path, 'utf8')),
     bodyBytesMax: data.BODY_BYTES_TOGETHER_MAX,
+    eventStreamsMax: data.EVENT_STREAMS_MAX,
     exitWithParent: data.EXIT_WITH_PARENT === '1',
   };
 }

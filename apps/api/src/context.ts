@@ -4,6 +4,9 @@ import type { Signal } from '@nightshift/queue';
 import type { LogStatus } from '@nightshift/services';
 import type { FastifyBaseLogger, FastifyInstance, RawServerDefault } from 'fastify';
 import type { ZodTypeProvider } from 'fastify-type-provider-zod';
+import type { BatchWatch } from './streams/batch-watch.ts';
+import type { EventFeed } from './streams/event-feed.ts';
+import type { Streams } from './streams/sse.ts';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 
 /** A Fastify instance whose routes are typed by their Zod schemas. */
@@ -29,6 +32,10 @@ export interface Context {
   /** Prices of models. */
   readonly prices: PriceTable;
   readonly version: string;
+  /** Event streams of this process. */
+  readonly streams: Streams;
+  readonly batchWatch: BatchWatch;
+  readonly eventFeed: EventFeed;
   /** Status of the process's log. */
   logStatus(): LogStatus;
   /** False once the server is shutting down. */

@@ -58,6 +58,7 @@ async function start(config: Config): Promise<void> {
     model: config.model,
     prices: config.prices,
     bodyBytesMax: config.bodyBytesMax,
+    eventStreamsMax: config.eventStreamsMax,
     databaseUrl: config.databaseUrl,
     logger: { level: config.logLevel, stream: log },
     logStatus: () => log.status(),

@@ -1,6 +1,15 @@
 import { randomUUID } from 'node:crypto';
 import { NightshiftError, SHIPPED_PRICES, type PriceTable } from '@nightshift/agent-core';
-import { DEFAULT_PROJECT_ID, inTransaction, registerMemoryTools, type Database } from '@nightshift/db';
+import {
+  DEFAULT_PROJECT_ID,
+  inTransaction,
+  readEvents,
+  readLastEventPlace,
+  readProgress,
+  registerMemoryTools,
+  type Database,
+  type EventPlace,
+} from '@nightshift/db';
 import Fastify, { LogController, type FastifyServerOptions } from 'fastify';
 import { serializerCompiler, validatorCompiler, type ZodTypeProvider } from 'fastify-type-provider-zod';
 import { requireKey } from './auth.ts';
@@ -19,6 +28,9 @@ import { describeRoutes, serveDocument } from './openapi.ts';
 import { coerceQuery } from './query.ts';
 import { logRequests } from './request-log.ts';
 import { keyedRoutes, openRoutes } from './routes/routes.ts';
+import { createBatchWatch } from './streams/batch-watch.ts';
+import { createEventFeed } from './streams/event-feed.ts';
+import { createStreams } from './streams/sse.ts';
 
 /** The version of the HTTP API. */
 export const API_VERSION = '0.1.0';
@@ -36,6 +48,8 @@ export interface ServerDeps {
   readonly prices?: PriceTable;
   /** Limit of all bodies and derived data held at once. Unit: bytes. Default: {@link BODY_BYTES_TOGETHER_MAX}. */
   readonly bodyBytesMax?: number;
+  /** Most event streams at once. Default: {@link EVENT_STREAMS_MAX}. */
+  readonly eventStreamsMax?: number;
   /** For connections of the thread of large bodies. Without it this thread handles large bodies. */
   readonly databaseUrl?: string;
   /** For the thread of large bodies: the bytes that all threads hold. */
@@ -45,6 +59,9 @@ export interface ServerDeps {
   /** Status of the log. Default: no problems. */
   readonly logStatus?: Context['logStatus'];
 }
+
+/** Default limit of event streams. */
+export const EVENT_STREAMS_MAX = 1_000;
 
 /** Pino's number of the level `error`. */
 const ERROR_LEVEL = 50;
@@ -99,8 +116,10 @@ export function buildServer(deps: ServerDeps): App {
   });
   app.addHook('preValidation', coerceQuery);
   app.addHook('preHandler', refuseNul);
+  const streams = createStreams(deps.eventStreamsMax ?? EVENT_STREAMS_MAX);
   app.addHook('preClose', async () => {
     isOpen = false;
+    streams.close();
   });
   app.addHook('onReady', async () => {
     if (isMain) await inTransaction(deps.db, (trx) => registerMemoryTools(trx, DEFAULT_PROJECT_ID));
@@ -114,6 +133,8 @@ export function buildServer(deps: ServerDeps): App {
     model: deps.model,
     prices: deps.prices ?? SHIPPED_PRICES,
     version: API_VERSION,
+    ...streamSources(deps.db, (error) => app.log.warn({ err: error }, 'event_stream')),
+    streams,
     logStatus: deps.logStatus ?? (() => ({ dropped_lines: 0, failing: null })),
     isOpen: () => isOpen,
   };
@@ -134,6 +155,21 @@ export function buildServer(deps: ServerDeps): App {
     keyedRoutes(keyed, context);
   });
   return app;
+}
+
+/** Creates the sources of event streams. */
+function streamSources(
+  db: Database,
+  onError: (error: unknown) => void,
+): Pick<Context, 'batchWatch' | 'eventFeed'> {
+  const reads = {
+    readAfter: (place: EventPlace, limit: number) => readEvents(db, DEFAULT_PROJECT_ID, place, limit),
+    readLastPlace: () => readLastEventPlace(db),
+  };
+  return {
+    batchWatch: createBatchWatch((batches) => readProgress(db, DEFAULT_PROJECT_ID, batches), onError),
+    eventFeed: createEventFeed(reads, onError),
+  };
 }
 
 /** Passes large bodies to a thread, which ends with the server. */

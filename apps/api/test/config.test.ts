@@ -22,6 +22,7 @@ describe('the environment', () => {
       dataDir: '.data',
       prices: SHIPPED_PRICES,
       bodyBytesMax: BODY_BYTES_TOGETHER_MAX,
+      eventStreamsMax: 1_000,
       exitWithParent: false,
     });
   });

@@ -56,6 +56,14 @@ export {
 export type { SideEffects, ToolDefinition, ToolKind, ToolOutcome } from './model/tool.ts';
 export { BLOCK_CHAR_LIMIT_DEFAULT, type BlockView } from './model/block.ts';
 export type { BlockChange, KeptPassage, WriteResolution } from './model/block-change.ts';
+export {
+  CALLBACK_EVENTS,
+  EVENT_TYPES,
+  fromEventId,
+  toEventId,
+  type CallbackEventName,
+  type EventType,
+} from './model/events.ts';
 export type { PlannedCall } from './model/planned-call.ts';
 export type { EndedCall, StepMemory } from './model/tool-call.ts';
 export {
@@ -384,6 +392,18 @@ export {
   type Cap,
 } from './money/budget.ts';
 export { answerLimit } from './money/answer-limit.ts';
+export {
+  ENDS_BEFORE_ETA,
+  PHASES,
+  progressOf,
+  RATE_WINDOW_MINUTES,
+  WAITING_CAUSES,
+  type Phase,
+  type Progress,
+  type ProgressFacts,
+  type WaitingCause,
+  type WaitingReason,
+} from './progress/progress.ts';
 export { projectTotal, type ProjectedRange } from './money/projection.ts';
 export { toUsd } from './money/to-usd.ts';
 export {

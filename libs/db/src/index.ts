@@ -383,6 +383,30 @@ export { readPutAsideBills } from './reads/provider-batch/put-aside-bills.ts';
 export { readStepsAtLimit } from './reads/run/steps-at-limit.ts';
 export { readDueWork, type DueWork, type DueWorkQuestion } from './reads/due-work.ts';
 export { readReadyBacklog, type ReadyBacklog } from './reads/batch/ready-backlog.ts';
+export {
+  readBatchProgress,
+  readBatchWithProgress,
+  readProgress,
+  type BatchProgress,
+  type WatchedBatch,
+} from './reads/batch/progress.ts';
+export {
+  BUCKET_MINUTES,
+  readTimeline,
+  readTimelineMinutes,
+  type Bucket,
+  type TimelineBucket,
+} from './reads/batch/timeline.ts';
+export {
+  isEventPlaceKnown,
+  readEvents,
+  readLastEventPlace,
+  type EventPlace,
+  type EventRow,
+} from './reads/event/events.ts';
+export { claimCallbackEvent, type ClaimedCallbackEvent } from './claims/event/claim-callback-event.ts';
+export { commitCallbackEvent } from './commits/event/callback-event.ts';
+export { forgetEvents } from './commits/event/forget-events.ts';
 export { commitCallback, type CallbackDelivery } from './commits/batch/callback.ts';
 export { readEndedBatch, type EndedBatch } from './reads/batch/ended-batch.ts';
 export { auditInvariants, invariants, type AuditOptions, type Violation } from './audit/audit-invariants.ts';

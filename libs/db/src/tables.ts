@@ -1,9 +1,11 @@
 import type { ColumnType, Generated } from 'kysely';
 import type {
   BatchState,
+  CallbackEventName,
   CompactionPolicy,
   ConflictPolicy,
   DecodedBill,
+  EventType,
   HoldRule,
   Json,
   JsonObject,
@@ -225,6 +227,8 @@ export interface BatchTable extends LeaseColumns {
   stop_when: JsonColumn<unknown> | null;
   name: string | null;
   tags: Generated<string[]>;
+  version: Generated<number>;
+  callback_events: Generated<CallbackEventName[]>;
 }
 
 export interface HeldChangeTable {
@@ -300,6 +304,7 @@ export interface BatchTallyTable {
   cost_nanousd: Generated<number>;
   unpriced_steps: Generated<number>;
   version: Generated<number>;
+  last_ended_at: Timestamp | null;
 }
 
 export interface EndedRunsTable {
@@ -321,6 +326,39 @@ export interface BatchMinuteTable {
   input_tokens: number;
   output_tokens: number;
   cost_nanousd: number;
+}
+
+export interface SentStepsTable {
+  batch_id: string;
+  provider_batch_id: string;
+  project_id: string;
+  nonce: string;
+  steps: number;
+}
+
+export interface EventTable {
+  /** An xid8, which the driver reads as text. */
+  xid: Generated<string>;
+  /** Always generated. */
+  id: number;
+  project_id: string;
+  type: EventType;
+  batch_id: string | null;
+  schedule_id: string | null;
+  data: JsonColumn<JsonObject>;
+  created_at: Stamped;
+}
+
+export interface CallbackEventTable {
+  xid: string;
+  id: number;
+  project_id: string;
+  attempts: Generated<number>;
+  sent_at: Timestamp | null;
+  status_code: number | null;
+  error: string | null;
+  next_due_at: Timestamp | null;
+  lease_epoch: Generated<number>;
 }
 
 export interface RunFailureTable {
@@ -744,6 +782,9 @@ export interface DB {
   batch_tally: BatchTallyTable;
   batch_minute: BatchMinuteTable;
   ended_runs: EndedRunsTable;
+  sent_steps: SentStepsTable;
+  event: EventTable;
+  callback_event: CallbackEventTable;
   run: RunTable;
   queued_input: QueuedInputTable;
   run_failure: RunFailureTable;

@@ -27,6 +27,7 @@ export type BatchSource = FleetRequest | RewriteRequest;
 /** The fields of a body that are columns of the batch, not part of its source. */
 const OPTIONS = [
   'callback_url',
+  'callback_events',
   'metadata',
   'apply',
   'hold_if',

@@ -1,3 +1,5 @@
+import type { CallbackEventName } from '@nightshift/agent-core';
+
 /** Maximum size of a batch as JSON in bytes, as in Letta. */
 export const BATCH_BYTES_MAX = 256 * 1024 * 1024;
 /** Default of `max_steps`. Every step waits for a provider batch, so Letta's 50 would take days. */
@@ -138,6 +140,8 @@ export interface PilotRequest {
 /** The fields shared by all batches. */
 export interface BatchOptions extends CapRequest {
   readonly callback_url?: string | null | undefined;
+  /** Events that the callback reports beside the end. */
+  readonly callback_events?: readonly CallbackEventName[] | null | undefined;
   /** ISO time. */
   readonly deadline?: string | null | undefined;
   readonly metadata?: Readonly<Record<string, unknown>> | null | undefined;

@@ -54,6 +54,7 @@ export async function storeBatch(
   const batch = {
     id: newId(),
     callback_url: options.callback_url ?? null,
+    callback_events: options.callback_events ?? [],
     deadline: options.deadline ?? null,
     metadata: options.metadata ?? null,
     apply: options.apply ?? 'auto',

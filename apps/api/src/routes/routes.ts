@@ -24,11 +24,13 @@ import { estimateBatch } from './batches/estimate.ts';
 import { pauseBatch, resumeBatch } from './batches/pause.ts';
 import { listBatches, retrieveBatch } from './batches/read.ts';
 import { acceptHeldChanges, listHeldChanges, rejectHeldChanges } from './batches/held-changes.ts';
+import { retrieveProgress, retrieveTimeline, streamBatchEvents } from './batches/progress.ts';
 import { revertBatch } from './batches/revert.ts';
 import { revertBlock } from './blocks/revert.ts';
 import { diffBlock, listBlockRevisions, retrieveBlockRevision } from './blocks/revisions.ts';
 import { listAgentsOfBlock, listBlocks, retrieveBlock } from './blocks/read.ts';
 import { createBlock, deleteBlock, updateBlock } from './blocks/write.ts';
+import { streamEvents } from './events/stream.ts';
 import { lettaHealth, livez, readyz } from './health/health.ts';
 import { appendMessages, appendMessagesOfAgents } from './messages/append.ts';
 import { listEmbeddingModels, listModels } from './models/list.ts';
@@ -66,13 +68,16 @@ const KEYED: readonly Route[] = [
   ...[resumeSchedule, runSchedule, previewRule, previewSchedule, listTicks],
   ...[listSteps, retrieveStep],
   ...[listModels, listEmbeddingModels, listTags],
-  ...[auditNow, metrics],
+  ...[streamEvents, auditNow, metrics],
 ];
 
 const BATCHES: readonly BatchRoute[] = [
   createBatch,
   estimateBatch,
   retrieveBatch,
+  retrieveProgress,
+  retrieveTimeline,
+  streamBatchEvents,
   listBatches,
   cancelBatch,
   pauseBatch,

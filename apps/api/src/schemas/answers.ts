@@ -1,8 +1,14 @@
+import { z } from 'zod';
 import { PROBLEM_TYPE, problemSchema } from '../errors/problem.ts';
 
 const problem = {
   description: 'An error as in RFC 9457',
   content: { [PROBLEM_TYPE]: { schema: problemSchema } },
+} as const;
+
+/** The answer to an `If-None-Match` with the present version. */
+export const notModified = {
+  304: z.undefined().describe('The version of `If-None-Match` is the present one'),
 } as const;
 
 /** Error answers of every route. */

@@ -1,4 +1,4 @@
-import { BATCH_STATES, listOf, PILOT_STATES } from '@nightshift/agent-core';
+import { BATCH_STATES, CALLBACK_EVENTS, listOf, PILOT_STATES } from '@nightshift/agent-core';
 import type { BatchRequest } from '@nightshift/intake';
 import { z } from 'zod';
 import { durationNs } from './duration.ts';
@@ -21,6 +21,7 @@ import {
   runDeadline,
   someText,
 } from './run-options.ts';
+import { progressResponse } from './progress.ts';
 import { hasNoControls, hasNoCredentials } from './text.ts';
 import { usage, usd } from './usage.ts';
 
@@ -97,6 +98,14 @@ export const batchInput = z
         'must not contain a name or password: check the signature of callbacks instead',
       )
       .nullish(),
+    callback_events: z
+      .array(z.enum(CALLBACK_EVENTS))
+      .max(CALLBACK_EVENTS.length)
+      .nullish()
+      .describe(
+        'Events that the callback reports beside the end: a run waits for its caller, the batch is paused, changes are held ' +
+          'for review. Needs callback_url. Beyond Letta.',
+      ),
     deadline: deadline.describe(
       'Latest deadline of all runs; each run shows its own in `deadline`, the batch does not. A past deadline is ' +
         'refused. Beyond Letta.',
@@ -133,6 +142,8 @@ export const batchInput = z
     const { requests, template, inputs, agents } = body;
     const refuse = (field: string, message: string): void =>
       context.addIssue({ code: 'custom', path: field.split('/'), message });
+    if ((body.callback_events?.length ?? 0) > 0 && body.callback_url == null)
+      refuse('callback_events', 'needs callback_url: the events are sent there');
     if (body.hold_if != null && body.apply !== 'review') refuse('hold_if', 'needs apply: review');
     if (agents != null) {
       refineFleet(body, refuse);
@@ -293,6 +304,7 @@ export const batchResponse = z
       .describe('Why the batch is paused, or why runs of it are tried again; null otherwise. Beyond Letta.'),
     apply: z.enum(['auto', 'review']).describe('Beyond Letta.'),
     counts: batchCounts.describe('Runs by outcome. Beyond Letta.'),
+    progress: progressResponse.nullable().describe('Null in lists: ask for the batch itself. Beyond Letta.'),
     usage: usage.describe('Beyond Letta.'),
     limits: batchLimits.describe('Beyond Letta.'),
     expected_cost_usd: usd
@@ -315,6 +327,7 @@ export const batchResponse = z
     tick_due_at: z.string().nullable().describe('The tick of the schedule.'),
     metadata: z.record(z.string(), z.unknown()).nullable().describe('As given by the caller; null if none.'),
     callback_url: z.string().nullable(),
+    callback_events: z.array(z.enum(CALLBACK_EVENTS)).describe('Beyond Letta.'),
     callback_sent_at: z.string().nullable(),
     callback_status_code: z.int().nullable(),
     callback_error: z.string().nullable(),

@@ -52,6 +52,7 @@ export function toBatchResponse(batch: BatchRow): BatchResponse {
       cancelled,
       expired,
     },
+    progress: null,
     usage: toUsage(batch),
     limits: {
       max_cost_usd: toUsd(batch.max_cost_nanousd),
@@ -68,6 +69,7 @@ export function toBatchResponse(batch: BatchRow): BatchResponse {
     tick_due_at: batch.tick_due_at?.toISOString() ?? null,
     metadata: batch.metadata,
     callback_url: batch.callback_url,
+    callback_events: [...batch.callback_events],
     callback_sent_at: batch.callback_sent_at?.toISOString() ?? null,
     callback_status_code: batch.callback_status_code,
     callback_error: batch.callback_error,

@@ -103,6 +103,7 @@ export const HOOK_POINTS = [
   'sweep.before_commit',
   'hunt.after_list',
   'webhook.after_send',
+  'webhook.after_event',
   'fire.before_commit',
   'fire.after_commit',
 ] as const;

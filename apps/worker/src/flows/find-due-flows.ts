@@ -1,7 +1,7 @@
 import type { BatchState, ProviderBatchState } from '@nightshift/agent-core';
 import { readDueWork } from '@nightshift/db';
 import type { FlowDeps } from '../flow-parts/deps.ts';
-import { DELETED_ITEM_DAYS, IDEMPOTENCY_KEY_DAYS } from './sweep/sweep.ts';
+import { DELETED_ITEM_DAYS, EVENT_DAYS, IDEMPOTENCY_KEY_DAYS } from './sweep/sweep.ts';
 
 /** Flows that look for due rows. */
 export type DueFlow =
@@ -56,11 +56,13 @@ export async function findDueFlows({
     audit_interval_ms: settings.audit_interval_ms,
     idempotency_key_days: IDEMPOTENCY_KEY_DAYS,
     deleted_item_days: DELETED_ITEM_DAYS,
+    event_days: EVENT_DAYS,
     late_runs_max: Math.random() * ALL_LATE_EVERY < 1 ? null : LATE_RUNS_MAX,
   });
   const flows = new Set<DueFlow>();
   for (const state of due.provider_batch_states) flows.add(OF_PROVIDER_BATCHES[state]);
   for (const state of due.batch_states) flows.add(OF_BATCHES[state]);
+  if (due.callback_events) flows.add('webhook');
   if (due.ready_runs) flows.add('compose');
   if (due.open_calls) flows.add('tools');
   if (due.sweep) flows.add('sweep');

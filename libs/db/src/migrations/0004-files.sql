@@ -83,6 +83,112 @@ alter table batch
 
 -- ---------- Progress and events ----------
 
+alter table batch
+  -- The number of changes to the columns that callers see. With the versions of its tally slots it is the version of the batch.
+  add column version bigint not null default 0,
+  -- Events that its callback reports beside its end.
+  add column callback_events text[] not null default '{}'
+    constraint batch_callback_events check (callback_events <@ '{requires_action,paused,review_ready}');
+
+-- A trigger, because a commit that forgot the version would make an ETag wrong. Claims and leases do not count.
+create function raise_batch_version() returns trigger language plpgsql as $$
+begin
+  new.version := old.version + 1;
+  return new;
+end $$;
+create trigger batch_version
+  before update of state, state_reason, total, accepted, updated_at, completed_at, expected_nanousd, estimate_error, pilot_state,
+                   callback_sent_at, callback_status_code, callback_error, callback_attempts
+  on batch for each row
+  execute function raise_batch_version();
+
+-- When the last run counted in this slot ended.
+alter table batch_tally add column last_ended_at timestamptz;
+update batch_tally t set last_ended_at = e.ended_at
+  from (select batch_id, slot, max(ended_at) as ended_at from ended_runs group by batch_id, slot) e
+ where e.batch_id = t.batch_id and e.slot = t.slot;
+
+-- The steps that a submission sends, by batch, written with its intent. The nonce says to which submission they belong.
+create table sent_steps (
+  batch_id uuid not null,
+  provider_batch_id uuid not null,
+  project_id uuid not null references project,
+  nonce text not null,
+  steps integer not null check (steps >= 1),
+  primary key (batch_id, provider_batch_id)
+);
+
+-- Rare changes, for a stream of events. A transaction that commits late has an older xid than rows that readers may have seen
+-- already, so readers stop before the oldest open transaction: (xid, id) is then an order that no commit breaks.
+create table event (
+  xid xid8 not null default pg_current_xact_id(),
+  id bigint generated always as identity,
+  project_id uuid not null references project,
+  type text not null check (type in ('batch.receiving','batch.running','batch.paused','batch.cancelling','batch.completed',
+    'batch.cancelled','batch.failed','batch.review_ready','batch.requires_action','schedule.tick')),
+  batch_id uuid,
+  schedule_id uuid,
+  data json not null,
+  created_at timestamptz not null default app_now(),
+  primary key (xid, id),
+  constraint event_subject check ((type = 'schedule.tick') = (schedule_id is not null)
+    and (type = 'schedule.tick' or batch_id is not null))
+);
+create index event_by_age on event (created_at);
+
+-- Events that a batch's callback reports, until they are delivered or given up. They go with their event.
+create table callback_event (
+  xid xid8 not null,
+  id bigint not null,
+  project_id uuid not null references project,
+  attempts smallint not null default 0,
+  sent_at timestamptz,
+  status_code integer,
+  error text,
+  -- Null: delivered or given up. A claim moves it on, so that a delivery whose worker was killed is repeated.
+  next_due_at timestamptz,
+  lease_epoch integer not null default 0,
+  primary key (xid, id),
+  foreign key (xid, id) references event on delete cascade
+);
+create index callback_event_due on callback_event (next_due_at) where next_due_at is not null;
+
+create function note_batch_state() returns trigger language plpgsql as $$
+begin
+  insert into event (project_id, type, batch_id, data)
+  values (new.project_id, 'batch.' || new.state, new.id, json_build_object('reason', new.state_reason));
+  if new.completed_at is not null and new.apply = 'review' and (
+       exists (select from held_change where batch_id = new.id and state = 'held')
+       or exists (select from passage where batch_id = new.id and held_by_batch_id is not null)) then
+    insert into event (project_id, type, batch_id, data) values (new.project_id, 'batch.review_ready', new.id, '{}');
+  end if;
+  return null;
+end $$;
+create trigger batch_stored after insert on batch for each row execute function note_batch_state();
+create trigger batch_moved after update on batch for each row when (old.state is distinct from new.state)
+  execute function note_batch_state();
+
+create function note_tick() returns trigger language plpgsql as $$
+begin
+  insert into event (project_id, type, batch_id, schedule_id, data)
+  values (new.project_id, 'schedule.tick', new.batch_id, new.schedule_id,
+          json_build_object('due_at', new.due_at, 'outcome', new.outcome, 'reason', new.reason));
+  return null;
+end $$;
+create trigger tick_stored after insert on tick for each row execute function note_tick();
+create trigger tick_moved after update on tick for each row when (old.outcome is distinct from new.outcome)
+  execute function note_tick();
+
+create function queue_callback_event() returns trigger language plpgsql as $$
+begin
+  insert into callback_event (xid, id, project_id, next_due_at)
+  select new.xid, new.id, new.project_id, app_now() from batch
+   where id = new.batch_id and callback_url is not null and substr(new.type, 7) = any(callback_events);
+  return null;
+end $$;
+create trigger event_called_back after insert on event for each row when (new.batch_id is not null and new.schedule_id is null)
+  execute function queue_callback_event();
+
 
 -- ---------- Uploads ----------
 

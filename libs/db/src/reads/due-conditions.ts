@@ -52,6 +52,15 @@ export function isOldDeletedItem(days: number): RawBuilder<boolean> {
   return sql`deleted_at < (select app_now()) - ${days} * interval '1 day'`;
 }
 
+/**
+ * For an event: it is older than `days`, or of a transaction that this server has not begun.
+ * Index: `event_by_age`, primary key.
+ */
+export function isOldEvent(days: number): RawBuilder<boolean> {
+  return sql`(created_at < (select app_now()) - ${days} * interval '1 day'
+              or xid >= (select pg_snapshot_xmax(pg_current_snapshot())))`;
+}
+
 /** Minimum ratio of an audit's interval to its duration, because stored data grows and an audit reads all of it. */
 const AUDIT_SHARE = 20;
 /** Wait for an unfinished audit, as a multiple of the last duration; its worker has crashed by then. */

@@ -8,6 +8,7 @@ import {
   isAnyOverdue,
   isAuditDue,
   isOldDeletedItem,
+  isOldEvent,
   isOldKey,
 } from './due-conditions.ts';
 
@@ -21,6 +22,8 @@ export interface DueWorkQuestion<P extends ProviderBatchState, B extends BatchSt
   readonly idempotency_key_days: number;
   /** Age at which the cursors of deleted items are forgotten. Unit: days. */
   readonly deleted_item_days: number;
+  /** Age at which events are forgotten. Unit: days. */
+  readonly event_days: number;
   /** Maximum runs past their deadline to examine, including runs at the provider; null: all. */
   readonly late_runs_max: number | null;
 }
@@ -30,6 +33,8 @@ export interface DueWork<P extends ProviderBatchState, B extends BatchState> {
   /** The states with due rows without a holder. */
   readonly provider_batch_states: readonly P[];
   readonly batch_states: readonly B[];
+  /** Callbacks of batches report events. */
+  readonly callback_events: boolean;
   /** Runs are ready to be sealed, or their delay has ended. */
   readonly ready_runs: boolean;
   /** Runs wait for their calls to be carried out. */
@@ -54,6 +59,7 @@ export async function readDueWork<P extends ProviderBatchState, B extends BatchS
                   where exists (select from provider_batch where state = s and ${IS_DUE})) as provider_batch_states,
            array(select s from unnest(${question.batch_states}::text[]) s
                   where exists (select from batch where state = s and ${IS_DUE})) as batch_states,
+           exists (select from callback_event where next_due_at <= app_now()) as callback_events,
            exists (select from run_chunk where kind = 'ready' and next_due_at <= app_now()) as ready_runs,
            exists (select from run_chunk where kind = 'tools' and ${IS_DUE}) as open_calls,
            ${isAnyOverdue(question.late_runs_max)}
@@ -62,7 +68,8 @@ export async function readDueWork<P extends ProviderBatchState, B extends BatchS
              or exists (select from queued_input)
              or exists (select from agent where keeps_blocks)
              or exists (select from idempotency_key where ${isOldKey(question.idempotency_key_days)})
-             or exists (select from deleted_item where ${isOldDeletedItem(question.deleted_item_days)}) as sweep,
+             or exists (select from deleted_item where ${isOldDeletedItem(question.deleted_item_days)})
+             or exists (select from event where ${isOldEvent(question.event_days)}) as sweep,
            ${isAuditDue(question.audit_interval_ms)} as audit,
            exists (select from schedule where next_due_at <= app_now() + interval '1 minute') as schedules
   `.execute(db);

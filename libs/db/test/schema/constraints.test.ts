@@ -51,6 +51,8 @@ const VALID: Readonly<Record<string, Row>> = {
   },
   failed_lines: { error_type: 'api_error', slot: 0, project_id, lines: 0 },
   ended_runs: { batch_id: ID, slot: 0, version: 1, project_id, run_ids: [ID] },
+  sent_steps: { batch_id: ID, provider_batch_id: ID, project_id, nonce: 'abcdef', steps: 1 },
+  event: { project_id, type: 'batch.running', batch_id: ID, data: '{}' },
   run_failure: {
     batch_id: ID,
     run_id: ID,
@@ -271,6 +273,10 @@ const REFUSED: Readonly<Record<string, readonly Row[]>> = {
   'held_change.held_change_state_check': [{ state: 'lost', settled_at: NOW }],
   'failed_lines.failed_lines_lines_check': [{ lines: -1 }],
   'ended_runs.ended_runs_run_ids_check': [{ run_ids: [] }],
+  'batch.batch_callback_events': [{ callback_events: ['done'] }],
+  'sent_steps.sent_steps_steps_check': [{ steps: 0 }],
+  'event.event_type_check': [{ type: 'batch.done' }],
+  'event.event_subject': [{ batch_id: null }, { schedule_id: ID }, { type: 'schedule.tick' }],
   'run_failure.run_failure_state_check': [{ state: 'completed' }],
   'held_change.held_change_base': [
     { kind: 'revised' },

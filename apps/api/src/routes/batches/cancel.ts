@@ -1,10 +1,10 @@
-import { inTransaction, readBatch, requestBatchCancel } from '@nightshift/db';
+import { inTransaction, requestBatchCancel } from '@nightshift/db';
 import { z } from 'zod';
 import type { App, Context } from '../../context.ts';
 import { problems } from '../../schemas/answers.ts';
 import { batchResponse } from '../../schemas/batch.ts';
 import { wireId } from '../../schemas/ids.ts';
-import { toBatchResponse } from '../../wire/to-batch.ts';
+import { readShownBatch } from './shown-batch.ts';
 
 /** Requests the cancellation of a batch. An ended batch is no error, because Letta's client would retry it. */
 export function cancelBatch(app: App, context: Context, path: string, hide: boolean): void {
@@ -28,7 +28,7 @@ export function cancelBatch(app: App, context: Context, path: string, hide: bool
         requestBatchCancel(trx, context.projectId, job_id),
       );
       if (asked) await context.bell.ring([{ kind: 'cancel', id: job_id }]);
-      return toBatchResponse(await readBatch(context.db, context.projectId, job_id));
+      return (await readShownBatch(context, job_id)).batch;
     },
   );
 }

@@ -1,12 +1,12 @@
 import { nanoUsdOf } from '@nightshift/agent-core';
-import { changeCaps, inTransaction, readBatch, readBatchModels, type CapChange } from '@nightshift/db';
+import { changeCaps, inTransaction, readBatchModels, type CapChange } from '@nightshift/db';
 import { refuseUnpriced, toError } from '@nightshift/intake';
 import { z } from 'zod';
 import type { App, Context } from '../../context.ts';
 import { problems } from '../../schemas/answers.ts';
 import { batchResponse, capsInput } from '../../schemas/batch.ts';
 import { wireId } from '../../schemas/ids.ts';
-import { toBatchResponse } from '../../wire/to-batch.ts';
+import { readShownBatch } from './shown-batch.ts';
 
 /** Sets the caps of a batch. A batch paused at its cap resumes. */
 export function changeBatchCaps(app: App, context: Context, path: string, hide: boolean): void {
@@ -42,7 +42,7 @@ export function changeBatchCaps(app: App, context: Context, path: string, hide: 
         return runs;
       });
       if (queued > 0) await context.bell.ring([{ kind: 'compose', id: '*' }]);
-      return toBatchResponse(await readBatch(context.db, context.projectId, job_id));
+      return (await readShownBatch(context, job_id)).batch;
     },
   );
 }

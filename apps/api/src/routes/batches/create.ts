@@ -4,7 +4,6 @@ import {
   findIdempotentBatch,
   inTransaction,
   lockIdempotencyKey,
-  readBatch,
   readNow,
   type Tx,
 } from '@nightshift/db';
@@ -26,7 +25,7 @@ import type { App, Context } from '../../context.ts';
 import { elapsedMs } from '../../large-bodies/handed-over.ts';
 import { problems } from '../../schemas/answers.ts';
 import { batchInput, batchResponse, toBatchRequest } from '../../schemas/batch.ts';
-import { toBatchResponse } from '../../wire/to-batch.ts';
+import { readShownBatch } from './shown-batch.ts';
 import { measureFleet } from './measure-fleet.ts';
 import { idempotencyHeaders, idempotencyOf, type Idempotency } from './idempotency.ts';
 
@@ -64,7 +63,7 @@ export function createBatch(app: App, context: Context, path: string, hide: bool
       );
       await context.bell.ring(signalsOfStored(made));
       if (made.replayed) void reply.header('idempotent-replayed', 'true');
-      return toBatchResponse(await readBatch(context.db, context.projectId, made.batch_id));
+      return (await readShownBatch(context, made.batch_id)).batch;
     },
   );
 }

@@ -1,10 +1,10 @@
-import { inTransaction, pauseBatch as pause, readBatch, resumeBatch as resume } from '@nightshift/db';
+import { inTransaction, pauseBatch as pause, resumeBatch as resume } from '@nightshift/db';
 import { z } from 'zod';
 import type { App, Context } from '../../context.ts';
 import { problems } from '../../schemas/answers.ts';
 import { batchResponse } from '../../schemas/batch.ts';
 import { wireId } from '../../schemas/ids.ts';
-import { toBatchResponse } from '../../wire/to-batch.ts';
+import { readShownBatch } from './shown-batch.ts';
 
 /** Pauses a batch until it is resumed. A second pause is no error. */
 export function pauseBatch(app: App, context: Context, path: string, hide: boolean): void {
@@ -27,7 +27,7 @@ export function pauseBatch(app: App, context: Context, path: string, hide: boole
       const { job_id } = request.params;
       const reason = 'Paused by request; resume it to continue.';
       await inTransaction(context.db, (trx) => pause(trx, context.projectId, job_id, reason));
-      return toBatchResponse(await readBatch(context.db, context.projectId, job_id));
+      return (await readShownBatch(context, job_id)).batch;
     },
   );
 }
@@ -51,7 +51,7 @@ export function resumeBatch(app: App, context: Context, path: string, hide: bool
       const { job_id } = request.params;
       const queued = await inTransaction(context.db, (trx) => resume(trx, context.projectId, job_id));
       if (queued > 0) await context.bell.ring([{ kind: 'compose', id: '*' }]);
-      return toBatchResponse(await readBatch(context.db, context.projectId, job_id));
+      return (await readShownBatch(context, job_id)).batch;
     },
   );
 }

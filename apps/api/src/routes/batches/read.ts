@@ -1,11 +1,14 @@
-import { listBatches as readPage, readBatch } from '@nightshift/db';
+import { listBatches as readPage } from '@nightshift/db';
 import { z } from 'zod';
 import type { App, Context } from '../../context.ts';
+import { isUnchanged } from '../../etag.ts';
 import { linkPages, pageQuery, toPage } from '../../paging.ts';
-import { problems } from '../../schemas/answers.ts';
+import { notModified, problems } from '../../schemas/answers.ts';
 import { batchResponse } from '../../schemas/batch.ts';
 import { wireId } from '../../schemas/ids.ts';
 import { toBatchResponse } from '../../wire/to-batch.ts';
+import { versionTag } from '../../wire/to-progress.ts';
+import { readShownBatch } from './shown-batch.ts';
 
 export function retrieveBatch(app: App, context: Context, path: string, hide: boolean): void {
   app.get(
@@ -17,10 +20,15 @@ export function retrieveBatch(app: App, context: Context, path: string, hide: bo
         tags: ['batches'],
         hide,
         params: z.object({ job_id: wireId('job') }),
-        response: { 200: batchResponse, ...problems },
+        response: { 200: batchResponse, ...notModified, ...problems },
       },
     },
-    async (request) => toBatchResponse(await readBatch(context.db, context.projectId, request.params.job_id)),
+    async (request, reply) => {
+      const { job_id } = request.params;
+      const { batch, version } = await readShownBatch(context, job_id);
+      if (isUnchanged(request, reply, versionTag(version, batch))) return reply.send(undefined);
+      return batch;
+    },
   );
 }
 

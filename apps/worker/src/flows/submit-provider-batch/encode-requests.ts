@@ -29,8 +29,8 @@ export interface Encoding {
   /** Steps that are not sent, each with the outcome that ends its run. */
   readonly unsendable: readonly UnsendableRequest[];
   readonly token_samples: readonly TokenSample[];
-  /** Batches with requests in the file. */
-  readonly batch_ids: readonly string[];
+  /** Requests in the file by batch. */
+  readonly steps_by_batch: ReadonlyMap<string, number>;
 }
 
 /** Encodes requests in order until all are in the file or the next does not fit. */
@@ -49,7 +49,7 @@ export async function encodeRequests(
     lease,
     file,
     samples,
-    batches: new Set(),
+    steps: new Map(),
     unsendable: [],
     calibrations,
     cacheMarks: await openCacheMarks(deps, batch, calibrations),
@@ -68,7 +68,7 @@ export async function encodeRequests(
   return {
     unsendable: pass.unsendable,
     token_samples: [...samples.values()].flatMap((kept) => kept.map(({ sample }) => sample)),
-    batch_ids: [...pass.batches],
+    steps_by_batch: pass.steps,
   };
 }
 
@@ -77,7 +77,7 @@ interface EncodingPass {
   readonly lease: HeldLease;
   readonly file: BodyFile;
   readonly samples: TokenSamples;
-  readonly batches: Set<string>;
+  readonly steps: Map<string, number>;
   readonly unsendable: UnsendableRequest[];
   readonly calibrations: Calibrations;
   readonly cacheMarks: CacheMarksOfPage;
@@ -118,7 +118,8 @@ async function appendPage(
     if (file.count >= BATCH_REQUESTS_MAX) return false;
     if (file.count > 0 && file.bytesWith(each.body.length) > deps.settings.body_bytes_max) return false;
     await file.append(each.body);
-    pass.batches.add(each.request.batch_id);
+    const { batch_id } = each.request;
+    pass.steps.set(batch_id, (pass.steps.get(batch_id) ?? 0) + 1);
     sampleTokens(pass.samples, each);
   }
   return true;

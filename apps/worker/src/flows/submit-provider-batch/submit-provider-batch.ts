@@ -38,7 +38,7 @@ import { openBodyFile } from '../../provider/body-file.ts';
 import type { CreateOutcome } from '../../provider/port.ts';
 import { bookCreated } from './book-created.ts';
 import type { FlowDeps, FlowReport } from '../../flow-parts/deps.ts';
-import { encodeRequests } from './encode-requests.ts';
+import { encodeRequests, type Encoding } from './encode-requests.ts';
 import type { UnsendableRequest } from '../../flow-parts/requests/fit-requests.ts';
 import { newNonce } from '../../flow-parts/nonce.ts';
 import {
@@ -198,7 +198,8 @@ async function sendClaimed(
   const file = await openBodyFile(settings.body_dir);
   try {
     if (batch.crash_count > 0) await noteTried(db, lease);
-    const { unsendable, token_samples, batch_ids } = await encodeRequests(deps, batch, requests, file, lease);
+    const encoding = await encodeRequests(deps, batch, requests, file, lease);
+    const { unsendable, token_samples, steps_by_batch } = encoding;
     if (unsendable.length > 0) {
       const taken = await takeOut(deps, lease, unsendable, requests);
       return { flow: { ...report, ...taken }, verdict: UNUSED };
@@ -223,7 +224,7 @@ async function sendClaimed(
       sha256: body.sha256,
       request_count: body.count,
       token_samples,
-      batch_ids,
+      steps_by_batch,
     });
     if (startedAt === 'put off') return { flow: { ...report, outcome: startedAt }, verdict: UNUSED };
     if (startedAt === 'changed') {
@@ -284,7 +285,7 @@ async function writeAhead(
   batch: ClaimedProviderBatch,
   lease: HeldLease,
   credential: HeldLease,
-  body: Parameters<typeof commitWriteAhead>[2] & { readonly batch_ids: readonly string[] },
+  body: Parameters<typeof commitWriteAhead>[2] & Pick<Encoding, 'steps_by_batch'>,
 ): Promise<Date | 'put off' | 'changed'> {
   return inTransaction(deps.db, async (trx) => {
     // Encoding takes time: the send must not overtake a halt or an acknowledged cancel that came meanwhile.
@@ -292,7 +293,7 @@ async function writeAhead(
       await putOff(trx, batch, lease);
       return 'put off';
     }
-    if (!(await lockSendable(trx, lease, body.batch_ids))) return 'changed';
+    if (!(await lockSendable(trx, lease, [...body.steps_by_batch.keys()]))) return 'changed';
     return commitWriteAhead(trx, lease, { ...body, provider_sent_at: providerNow(deps) });
   });
 }

@@ -4,6 +4,7 @@ import {
   commitWaitingRunsStarted,
   deleteOldIdempotencyKeys,
   forgetDeletedItems,
+  forgetEvents,
   forgetWorkStatistics,
   inTransaction,
   markFinishedBatches,
@@ -18,6 +19,7 @@ import type { FlowDeps, FlowReport } from '../../flow-parts/deps.ts';
 const FLOW = 'sweep';
 export const IDEMPOTENCY_KEY_DAYS = 7;
 export const DELETED_ITEM_DAYS = 7;
+export const EVENT_DAYS = 30;
 const RUNS_PER_SWEEP = 500;
 const AGENTS_PER_SWEEP = 500;
 const NONE_WAITING: WaitingReport = { started: 0, ended_batch_ids: [] };
@@ -67,6 +69,7 @@ export async function sweep(deps: FlowDeps): Promise<FlowReport> {
   await part(() => inTransaction(db, (trx) => commitBlocksReleased(trx, AGENTS_PER_SWEEP)), undefined);
   await part(() => deleteOldIdempotencyKeys(db, IDEMPOTENCY_KEY_DAYS), undefined);
   await part(() => forgetDeletedItems(db, DELETED_ITEM_DAYS), undefined);
+  await part(() => forgetEvents(db, EVENT_DAYS), undefined);
   await part(() => forgetWorkStatistics(db), undefined);
   if (started + overdue.started + freed > 0) await bell.ring([{ kind: 'compose', id: '*' }]);
   const due = [...new Set([...idle, ...finished])];

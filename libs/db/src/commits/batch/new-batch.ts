@@ -1,4 +1,5 @@
 import type {
+  CallbackEventName,
   Cap,
   ContentBlock,
   HoldRule,
@@ -52,6 +53,8 @@ export interface NewRun {
 export interface NewBatch {
   readonly id: string;
   readonly callback_url: string | null;
+  /** Events that the callback reports beside the end. Default: none. */
+  readonly callback_events?: readonly CallbackEventName[];
   /** ISO time after which its runs take no further step. Default: none. */
   readonly deadline?: string | null;
   readonly metadata: object | null;

@@ -5,6 +5,7 @@ import { AS_FIRST } from '../../fragments.ts';
 import type { RunToDecide } from '../../reads/run/runs-to-decide.ts';
 import { isTriedAgain } from '../run/failures.ts';
 import type { PassedOn } from '../run/pass-conversations.ts';
+import { noteCallerAwaited } from './caller-awaited.ts';
 import { noteRunFailures } from '../run/run-failures.ts';
 
 /**
@@ -61,15 +62,18 @@ const FAILED_STATES = ['failed', 'expired', 'cancelled'] as const;
  */
 export async function addToTallies(trx: Tx, changes: readonly TallyChange[], slot: number): Promise<void> {
   if (changes.length === 0) return;
+  const sums = sumsOf(changes);
   await sql`
     with d ${AS_FIRST} (
       select *, failed + expired + cancelled as unsuccessful
-        from json_to_recordset(${JSON.stringify(sumsOf(changes))}::json)
+        from json_to_recordset(${JSON.stringify(sums)}::json)
           as d(batch_id uuid, project_id uuid, ended_run_ids uuid[], ${TYPED_NAMES})),
     counted as (
-      insert into batch_tally as t (batch_id, slot, project_id, version, ${NAMES})
-      select batch_id, ${slot}::int, project_id, 1, ${NAMES} from d order by batch_id
-      on conflict (batch_id, slot) do update set version = t.version + 1, ${ADDED}
+      insert into batch_tally as t (batch_id, slot, project_id, version, last_ended_at, ${NAMES})
+      select batch_id, ${slot}::int, project_id, 1, case when ended_run_ids is not null then app_now() end, ${NAMES}
+        from d order by batch_id
+      on conflict (batch_id, slot) do update
+         set version = t.version + 1, last_ended_at = coalesce(excluded.last_ended_at, t.last_ended_at), ${ADDED}
       returning batch_id, version),
     charted as (
       insert into batch_minute as m (batch_id, minute, slot, project_id, ended, failed, input_tokens, output_tokens, cost_nanousd)
@@ -85,6 +89,12 @@ export async function addToTallies(trx: Tx, changes: readonly TallyChange[], slo
     select c.batch_id, ${slot}::int, c.version, d.project_id, d.ended_run_ids
       from counted c join d using (batch_id) where d.ended_run_ids is not null
   `.execute(trx);
+  await noteCallerAwaited(
+    trx,
+    sums.flatMap(({ batch_id, requires_action }) =>
+      requires_action === 0 ? [] : [{ batch_id, requires_action }],
+    ),
+  );
   await noteRunFailures(
     trx,
     changes.flatMap((change) => {

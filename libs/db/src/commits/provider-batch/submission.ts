@@ -36,6 +36,8 @@ export async function commitWriteAhead(
     readonly token_samples?: readonly TokenSample[];
     /** The provider's time of the send. Default: not measured. */
     readonly provider_sent_at?: Date | null;
+    /** Its requests by batch. Default: not counted. */
+    readonly steps_by_batch?: ReadonlyMap<string, number>;
   },
 ): Promise<Date> {
   const to = transition(providerBatchMachine, 'building', 'write_ahead');
@@ -51,7 +53,25 @@ export async function commitWriteAhead(
   `.execute(trx);
   const row = rows[0];
   if (row === undefined) throw fenced(lease);
+  await noteSentSteps(trx, lease.id, body.steps_by_batch ?? new Map());
   return row.submit_started_at;
+}
+
+/** Stores how many steps of each batch the submission sends; the progress of the batches reads it. */
+async function noteSentSteps(
+  trx: Tx,
+  providerBatchId: string,
+  stepsByBatch: ReadonlyMap<string, number>,
+): Promise<void> {
+  if (stepsByBatch.size === 0) return;
+  const rows = [...stepsByBatch].map(([batch_id, steps]) => ({ batch_id, steps }));
+  await sql`
+    insert into sent_steps (batch_id, provider_batch_id, project_id, nonce, steps)
+    select d.batch_id, p.id, p.project_id, p.nonce, d.steps
+      from json_to_recordset(${JSON.stringify(rows)}::json) as d(batch_id uuid, steps int)
+     cross join provider_batch p where p.id = ${providerBatchId}::uuid
+    on conflict (batch_id, provider_batch_id) do update set nonce = excluded.nonce, steps = excluded.steps
+  `.execute(trx);
 }
 
 /**

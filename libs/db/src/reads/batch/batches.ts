@@ -1,6 +1,7 @@
 import {
   NightshiftError,
   type BatchState,
+  type CallbackEventName,
   type LastError,
   type PilotResult,
   type PilotSettings,
@@ -24,6 +25,7 @@ export interface BatchRow extends Usage {
   readonly metadata: Record<string, unknown> | null;
   readonly apply: 'auto' | 'review';
   readonly callback_url: string | null;
+  readonly callback_events: readonly CallbackEventName[];
   readonly callback_sent_at: Date | null;
   readonly callback_status_code: number | null;
   readonly callback_error: string | null;
@@ -63,10 +65,17 @@ export interface BatchRow extends Usage {
   /** Answers above their reservation, and answers cut off at a limit under the cap. */
   readonly overshoots: number | null;
   readonly cut_offs: number | null;
+  /** Rises with each commit that changes its counts or its row. */
+  readonly version: number;
+  readonly last_ended_at: Date | null;
+  /** Whether ready runs wait for room under the cap. */
+  readonly waits_for_room: boolean;
 }
 
 /** Sums a count over the few tally rows of a batch, so that the cost does not depend on its size. */
-function sumOf<Name extends Exclude<keyof BatchTallyTable, 'batch_id' | 'slot' | 'project_id'>>(name: Name) {
+function sumOf<
+  Name extends Exclude<keyof BatchTallyTable, 'batch_id' | 'slot' | 'project_id' | 'last_ended_at'>,
+>(name: Name) {
   return sql<number>`coalesce(sum(${sql.ref(name)}), 0)::bigint`.as(name);
 }
 
@@ -74,7 +83,7 @@ function sumOf<Name extends Exclude<keyof BatchTallyTable, 'batch_id' | 'slot' |
 const SAMPLED_RUNS = 100;
 
 /** Selects batches with their counts and caps. Index: primary keys, `run_failing`. */
-function selectBatches(db: Database) {
+export function selectBatches(db: Database) {
   return db
     .selectFrom('batch as b')
     .innerJoinLateral(
@@ -87,6 +96,8 @@ function selectBatches(db: Database) {
             ...[sumOf('cancelled'), sumOf('expired'), sumOf('retrying'), sumOf('steps'), sumOf('tool_calls')],
             ...[sumOf('failed_tool_calls'), sumOf('input_tokens'), sumOf('output_tokens')],
             ...[sumOf('cache_read_tokens'), sumOf('unknown_tool_calls')],
+            sql<Date | null>`max(last_ended_at)`.as('last_ended_at'),
+            sql<number>`b.version + coalesce(sum(batch_tally.version), 0)::bigint`.as('version'),
             sql<number>`coalesce(sum(cache_write_5m_tokens + cache_write_1h_tokens), 0)::bigint`.as(
               'cache_write_tokens',
             ),
@@ -107,7 +118,7 @@ function selectBatches(db: Database) {
     )
     .leftJoin('batch_budget as g', 'g.batch_id', 'b.id')
     .select(['b.id', 'b.state', 'b.state_reason', 'b.total', 'b.accepted', 'b.skipped', 'b.metadata'])
-    .select(['b.apply', 'b.callback_url'])
+    .select(['b.apply', 'b.callback_url', 'b.callback_events'])
     .select(['b.callback_sent_at', 'b.callback_status_code', 'b.callback_error'])
     .select(['b.created_at', 'b.updated_at', 'b.cancel_requested_at', 'b.completed_at'])
     .select(['b.schedule_id', 'b.tick_due_at', 'b.expected_nanousd', 'b.estimate_error'])
@@ -116,7 +127,8 @@ function selectBatches(db: Database) {
     .select(['g.max_cost_nanousd', 'g.max_output_tokens', 'g.reserved_nanousd', 'g.reserved_output_tokens'])
     .select(['e.retry_error', 'e.retry_errors_vary'])
     .select(['g.overshoots', 'g.cut_offs'])
-    .selectAll('t');
+    .selectAll('t')
+    .select(sql<boolean>`coalesce(g.room <> 'open', false)`.as('waits_for_room'));
 }
 
 /** Reads one batch. Throws: `not_found`. Index: primary keys. */

@@ -1,0 +1,92 @@
+import { EVENT_TYPES, PHASES, WAITING_CAUSES } from '@nightshift/agent-core';
+import { z } from 'zod';
+import { usd } from './usage.ts';
+
+const waitingReason = z
+  .object({
+    cause: z
+      .enum(WAITING_CAUSES)
+      .describe(
+        '`paused`: by a person or a pilot. `cap`: at its cap. `credential`: the provider takes no requests. ' +
+          '`behind_another_batch`: its runs wait for conversations. `no_worker`: no worker takes due work.',
+      ),
+    message: z.string(),
+    until: z.string().nullable().describe('Null if the end of the wait is not known.'),
+  })
+  .meta({ id: 'WaitingReason' });
+
+/** The progress of a batch. */
+export const progressResponse = z
+  .object({
+    phase: z
+      .enum(PHASES)
+      .describe(
+        '`done` only when all runs have ended, held changes are sorted out, and all results can be read.',
+      ),
+    waiting_reason: waitingReason.nullable().describe('Null while the batch goes on.'),
+    ended: z.int().describe('Runs that have ended, in any way.'),
+    total: z.int(),
+    percent: z.int().describe('Rounded down; 100 only when the phase is `done`.'),
+    runs_per_second: z
+      .number()
+      .nullable()
+      .describe('Ends in the ten minutes before the last end; null without an end in the last ten minutes.'),
+    steps_at_provider: z
+      .int()
+      .describe('Steps in provider batches that the provider has not reported as ended.'),
+    oldest_step_sent_at: z.string().nullable().describe('Null if no step is at the provider.'),
+    next_look_at: z.string().nullable().describe('When a worker asks the provider again.'),
+    eta: z
+      .object({ earliest: z.string(), latest: z.string() })
+      .meta({ id: 'Eta' })
+      .nullable()
+      .describe(
+        'Null before five runs have ended, while the batch waits, and when its rates no longer hold.',
+      ),
+    version: z
+      .int()
+      .describe(
+        'Rises with each commit that changes the counts of the batch or its state; the first part of the ETag.',
+      ),
+  })
+  .meta({ id: 'BatchProgress' });
+export type ProgressResponse = z.output<typeof progressResponse>;
+
+/** The chart of a batch. */
+export const timelineResponse = z
+  .object({
+    bucket: z.enum(['1m', '5m', '15m', '1h']),
+    buckets: z
+      .array(
+        z
+          .object({
+            from: z.string(),
+            ended: z.int().describe('Runs that ended, in any way.'),
+            failed: z.int().describe('Of them: failed, expired and cancelled runs.'),
+            input_tokens: z.int(),
+            output_tokens: z.int(),
+            cost_usd: usd.nullable(),
+          })
+          .meta({ id: 'TimelineBucket' }),
+      )
+      .describe('The oldest first; buckets without a change are left out.'),
+  })
+  .meta({ id: 'Timeline' });
+export type TimelineResponse = z.output<typeof timelineResponse>;
+
+/** A rare change. */
+export const eventResponse = z
+  .object({
+    id: z.string().describe('Place of the event: continue after it by `Last-Event-ID` or `after`.'),
+    type: z.enum(EVENT_TYPES),
+    created_at: z.string(),
+    job_id: z.string().nullable(),
+    schedule_id: z.string().nullable().describe('Of `schedule.tick` events.'),
+    data: z
+      .record(z.string(), z.unknown())
+      .describe(
+        '`reason` of a state, `runs` that wait for the caller, or `due_at`, `outcome` and `reason` of a tick.',
+      ),
+  })
+  .meta({ id: 'Event' });
+export type EventResponse = z.output<typeof eventResponse>;
