@@ -294,6 +294,9 @@ export const batchResponse = z
     apply: z.enum(['auto', 'review']).describe('Beyond Letta.'),
     counts: batchCounts.describe('Runs by outcome. Beyond Letta.'),
     usage: usage.describe('Beyond Letta.'),
+    results_url: z
+      .string()
+      .describe('Path of the results; at any time, of the runs that have ended. Beyond Letta.'),
     limits: batchLimits.describe('Beyond Letta.'),
     expected_cost_usd: usd
       .nullable()
