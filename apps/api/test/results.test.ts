@@ -350,6 +350,22 @@ describe('a refused download', () => {
     expect([status, body.errors[0].path.split('.')[0]]).toEqual([422, path]);
   });
 
+  test.each(['identity', 'gzip'])('that fails before its first line is a problem: %s', async (encoding) => {
+    const { pool } = api.database;
+    await pool.query('alter table run_failure rename to run_failure_away');
+    const { statusCode, headers, body } = await api.app.inject({
+      url: urlOf(batch.id, 'error_group=x'),
+      headers: { authorization, 'accept-encoding': encoding },
+    });
+    await pool.query('alter table run_failure_away rename to run_failure');
+    expect([statusCode, headers['content-encoding'], headers['content-type']]).toEqual([
+      500,
+      undefined,
+      'application/problem+json',
+    ]);
+    expect(JSON.parse(body)).toMatchObject({ code: 'internal' });
+  });
+
   test('is a 404 for an unknown batch and for a batch of another project', async () => {
     const { pool } = api.database;
     expect((await api.call('GET', urlOf(UNKNOWN_UUID))).status).toBe(404);

@@ -30,7 +30,7 @@ import { toRunLines, type Included } from './lines.ts';
 import { pagesByEnd, pagesInOrder, type ReadBatch, type ResultPage } from './pages.ts';
 
 /** Characters of lines that are sent together. */
-const CHUNK_CHARS = 1024 * 1024;
+const CHUNK_CHARS = 64 * 1024;
 
 /** Streams the results of a batch's ended runs, a line each. */
 export function downloadResults(app: App, context: Context, path: string, hide: boolean): void {

@@ -17,7 +17,7 @@ export interface ResultPage<Position> {
 }
 
 /** Most runs that are looked at for a page. */
-const PAGE_RUNS = 1_000;
+const PAGE_RUNS = 250;
 
 /** The batch of a download as it was when the download began. */
 export interface ReadBatch {
