@@ -36,7 +36,9 @@ const START: readonly number[] = Array.from({ length: TALLY_SLOTS }, () => 0);
 
 /** Returns the position behind commits that were read. */
 const behind = (versions: readonly number[], read: readonly EndedRunsRow[]): readonly number[] =>
-  versions.map((version, slot) => Math.max(version, ...read.filter((row) => row.slot === slot).map((row) => row.version)));
+  versions.map((version, slot) =>
+    Math.max(version, ...read.filter((row) => row.slot === slot).map((row) => row.version)),
+  );
 
 test('a commit under way hides no later commit of its slot from a reader, and none of other slots', async () => {
   const fleet = await acceptBareFleet(db, 4);

@@ -13,7 +13,7 @@ export interface EndedRunsRow {
 
 /** Stored bytes of ids after which a page ends: some two thousand runs. */
 const PAGE_BYTES = 32 * 1024;
-const PAGE_ROWS = 500;
+const PAGE_ROWS = 200;
 
 /**
  * Reads the next commits that ended runs of a batch, behind the version reached in each slot; none at the present end.

@@ -55,7 +55,6 @@ export async function readResultsInOrder(
   retries: readonly string[] = [],
 ): Promise<Listed<ResultRow>> {
   const inRange = sql`r.batch_id = ${batchId}::uuid and r.ordinal >= ${range.from}::int and r.ordinal < ${range.below}::int`;
-  const ids = sql`${uuidArray(retries)}::uuid[]`;
   const runs =
     retries.length === 0
       ? sql`select r.ordinal as place, r.* from run r where ${inRange} order by r.ordinal`
@@ -63,8 +62,10 @@ export async function readResultsInOrder(
         select o.place, r.*
           from (select r.ordinal as place, r.id, r.custom_id from run r where ${inRange} order by r.ordinal ${UNMERGED}) o
          cross join lateral (
-           select coalesce((select l.id from run l where l.batch_id = any(${ids}) and l.custom_id = o.custom_id
-                             order by array_position(${ids}, l.batch_id) desc limit 1), o.id) as id ${UNMERGED}) last
+           select coalesce((
+             select l.id from unnest(${uuidArray(retries)}::uuid[]) with ordinality as c(id, place)
+              cross join lateral (select id from run where batch_id = c.id and custom_id = o.custom_id ${UNMERGED}) l
+              order by c.place desc limit 1), o.id) as id ${UNMERGED}) last
          cross join lateral (select * from run where id = last.id ${UNMERGED}) r
          order by o.place`;
   return readResults(db, runs, filter);
