@@ -27,7 +27,7 @@ import {
   type ResultsCursor,
 } from './cursor.ts';
 import { toRunLines, type Included } from './lines.ts';
-import { pagesByEnd, pagesInOrder, type ReadBatch, type ResultPage } from './pages.ts';
+import { pagesByEnd, pagesInOrder, readAhead, type ReadBatch, type ResultPage } from './pages.ts';
 
 /** Characters of lines that are sent together. */
 const CHUNK_CHARS = 64 * 1024;
@@ -143,11 +143,11 @@ async function* toFile<Position>(
 ): AsyncGenerator<string> {
   let { count, position } = from;
   const yieldIfDue = yieldEvery();
-  for await (const page of pages) {
+  for await (const page of readAhead(context.db, pages)) {
     const positions = page.runs.values();
     let text = '';
     const rows = page.runs.map(({ row }) => row);
-    for await (const line of toRunLines(context.db, rows, include)) {
+    for await (const line of toRunLines(context.db, rows, page.usages, include)) {
       await yieldIfDue();
       count += 1;
       const at = positions.next().value?.position ?? page.position;

@@ -3,12 +3,12 @@ import {
   findWritesOfRuns,
   readMemoryChanges,
   readMessagesOfRuns,
-  readRunUsages,
   readToolNames,
   type Database,
   type MemoryChangeRow,
   type ResultRow,
   type RunWrite,
+  type Usage,
 } from '@nightshift/db';
 import { toError } from '../../wire/to-run.ts';
 import { toMemoryChange } from '../../wire/to-memory-change.ts';
@@ -26,15 +26,14 @@ export type RunLine = Omit<RunResult, 'cursor'>;
 /** Bytes of memory texts that are read at once. */
 const WRITE_BYTES = 4 * 1024 * 1024;
 
-/** Yields a line for each run, in order. Reads each kind of part for all runs at once; memory texts by their size. */
+/** Yields a line for each run, in order. Reads each kind of included part for all runs at once; memory texts by their size. */
 export async function* toRunLines(
   db: Database,
   rows: readonly ResultRow[],
+  usages: ReadonlyMap<string, Usage>,
   include: Included,
 ): AsyncGenerator<RunLine> {
   if (rows.length === 0) return;
-  const ids = rows.map((row) => row.id);
-  const usages = await readRunUsages(db, ids);
   const messages = include.has('messages') ? await readMessages(db, rows) : null;
   const changes = include.has('memory_changes') ? await openChanges(db, rows) : null;
   for (const row of rows) {

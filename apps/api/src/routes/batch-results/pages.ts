@@ -2,9 +2,11 @@ import {
   readEndedRuns,
   readResultsInOrder,
   readResultsOfRuns,
+  readRunUsages,
   type Database,
   type ResultFilter,
   type ResultRow,
+  type Usage,
 } from '@nightshift/db';
 import type { EndPosition, InputPosition } from './cursor.ts';
 
@@ -102,5 +104,34 @@ async function* pagesOfRuns(
     const position = part[taken - 1]?.position;
     if (position !== undefined) yield { runs, position };
     start += taken;
+  }
+}
+
+/** A page with the usage of its runs. */
+export interface UsedPage<Position> extends ResultPage<Position> {
+  readonly usages: ReadonlyMap<string, Usage>;
+}
+
+/** Yields pages with the usage of their runs. The database reads the next page while a page is converted and sent. */
+export async function* readAhead<Position>(
+  db: Database,
+  pages: AsyncGenerator<ResultPage<Position>>,
+): AsyncGenerator<UsedPage<Position>> {
+  const read = async (): Promise<UsedPage<Position> | null> => {
+    const next = await pages.next();
+    if (next.done === true) return null;
+    const ids = next.value.runs.map(({ row }) => row.id);
+    return { ...next.value, usages: await readRunUsages(db, ids) };
+  };
+  let reading = read();
+  try {
+    for (let page = await reading; page !== null; page = await reading) {
+      reading = read();
+      // A failure is thrown when the page is due.
+      reading.catch(() => undefined);
+      yield page;
+    }
+  } finally {
+    await reading.catch(() => undefined);
   }
 }
