@@ -14,6 +14,7 @@ import { compare } from './scenarios/compare.ts';
 import { fleet } from './scenarios/fleet.ts';
 import { compose } from './scenarios/compose.ts';
 import { cost } from './scenarios/cost.ts';
+import { results } from './scenarios/results.ts';
 import { status } from './scenarios/status.ts';
 
 /** Milliseconds for stopping servers and processes after a signal. */
@@ -27,6 +28,7 @@ const SCENARIOS: Record<Exclude<Mode, 'compare'>, (bench: Bench) => Promise<Scen
   status,
   compose,
   fleet,
+  results,
   cost,
   'added-time': addedTime,
 };

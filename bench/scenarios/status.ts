@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { startProcess } from '../../scripts/stack/processes.ts';
+import { API_NODE_ARGUMENTS } from '../../scripts/stack/settings.ts';
 import { spreadOf } from '../measure/statistics.ts';
 import { within } from '../measure/within.ts';
 import { stoppedAtEnd } from '../ending.ts';
@@ -133,6 +134,7 @@ export async function startApi(setup: {
       EXIT_WITH_PARENT: '1',
     },
     join(setup.dataDir, 'api.log'),
+    API_NODE_ARGUMENTS,
   );
   const stop = stoppedAtEnd(() => api.stop(STOP_MS));
   try {

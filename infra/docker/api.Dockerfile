@@ -42,4 +42,4 @@ STOPSIGNAL SIGTERM
 # Alive, not ready: a database that is away is no reason to replace this process.
 HEALTHCHECK --interval=10s --timeout=3s --start-period=20s --retries=3 \
     CMD ["node", "-e", "fetch(`http://127.0.0.1:${process.env.PORT}/livez`).then((answer) => process.exit(answer.ok ? 0 : 1), () => process.exit(1))"]
-CMD ["node", "apps/api/src/main.ts"]
+CMD ["node", "--max-semi-space-size=8", "--heap-growing-percent=100", "apps/api/src/main.ts"]

@@ -23,6 +23,7 @@ import { keepPreviousLogs } from './previous-logs.ts';
 import { startProcess, type StackProcess } from './processes.ts';
 import { toolLeftOut } from './tool-left-out.ts';
 import {
+  API_NODE_ARGUMENTS,
   connectionSettings,
   connectionsOf,
   hostToAsk,
@@ -158,6 +159,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
           ...options.apiEnv,
         },
         join(logs, 'api.log'),
+        API_NODE_ARGUMENTS,
       );
       atWork.push(api);
       try {

@@ -3,7 +3,7 @@ import { existsSync, globSync, readdirSync, readFileSync, statSync } from 'node:
 import { dirname, join, relative } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { copiesOf, environmentOf, isIgnored, lastOf, parseDockerfile, type Stage } from './dockerfile.ts';
-import { WORKER_NODE_ARGUMENTS } from '../../scripts/stack/settings.ts';
+import { API_NODE_ARGUMENTS, WORKER_NODE_ARGUMENTS } from '../../scripts/stack/settings.ts';
 import { read, readWorkspaces, root, variablesReadBy } from './repository.ts';
 
 const dockerfiles = readdirSync(join(root, 'infra/docker')).filter((name) => name.endsWith('.Dockerfile'));
@@ -31,13 +31,14 @@ test('there is an image for every process of the service', () => {
   expect(images.map(({ app }) => app).sort()).toEqual(['api', 'simulator', 'worker']);
 });
 
-test('a worker has the same flags wherever it starts', () => {
-  const worker = images.find(({ app }) => app === 'worker')!;
-  const main = 'apps/worker/src/main.ts';
-  expect(JSON.parse(lastOf(worker.final, 'CMD')!.rest)).toEqual(['node', ...WORKER_NODE_ARGUMENTS, main]);
-  expect(read('docs/OPERATING.md').replace(/\\\n\s+/g, '')).toContain(
-    ['node', ...WORKER_NODE_ARGUMENTS, main].join(' '),
-  );
+test.each([
+  ['worker', WORKER_NODE_ARGUMENTS],
+  ['api', API_NODE_ARGUMENTS],
+])('a process has the same flags wherever it starts: %s', (name, flags) => {
+  const image = images.find(({ app }) => app === name)!;
+  const command = ['node', ...flags, `apps/${name}/src/main.ts`];
+  expect(JSON.parse(lastOf(image.final, 'CMD')!.rest)).toEqual(command);
+  expect(read('docs/OPERATING.md').replace(/\\\n\s+/g, '')).toContain(command.join(' '));
 });
 
 describe.each(images)('$file', ({ file, app, stages, final, copied }) => {

@@ -40,6 +40,9 @@ test("the README's session works as documented", async (context) => {
   expect(output.match(/^New customer\.$/gm)).toHaveLength(2);
   expect(output).toContain("'first: user'");
   expect(output).toContain("'second: assistant'");
+  expect(output).toMatch(
+    /^\{"custom_id":"first",.*\n\{"custom_id":"second",.*\n\{"end":\{"count":2,"complete":true,/m,
+  );
 });
 
 test("a small demo passes and prints the README's lines, and so does another on its database", async () => {

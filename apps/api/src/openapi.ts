@@ -89,7 +89,8 @@ function tidy<Document extends object>(document: Document): Document {
     Object.values(path),
   )) {
     const page = parameters.some(({ name }) => name === 'after') ? responses['200'] : undefined;
-    if (page !== undefined) page.headers = { Link: { $ref: '#/components/headers/Link' } };
+    if (page?.content?.['application/json'] !== undefined)
+      page.headers = { Link: { $ref: '#/components/headers/Link' } };
     const { anyOf = [] } = requestBody?.content['application/json']?.schema ?? {};
     if (requestBody !== undefined && anyOf.some(({ type }) => type === 'null')) requestBody.required = false;
   }
@@ -102,7 +103,9 @@ type Operations = Readonly<Record<string, Operation>>;
 interface Operation {
   readonly parameters?: readonly { readonly name: string }[];
   readonly requestBody?: RequestBody;
-  readonly responses: Readonly<Record<string, { headers?: unknown }>>;
+  readonly responses: Readonly<
+    Record<string, { headers?: unknown; readonly content?: Readonly<Record<string, unknown>> }>
+  >;
 }
 
 interface RequestBody {

@@ -140,11 +140,17 @@ test('a body is required unless the route needs none', () => {
   expect(namesOf(true).length + 6).toBe(operations.filter(({ requestBody }) => requestBody).length);
 });
 
+/** Tells a list, which answers a page of JSON, from a download, which goes on by `after` too. */
+function isList({ parameters, responses }: Operation): boolean {
+  const { content = {} } = responses['200'] as { readonly content?: Schema };
+  return 'application/json' in content && (parameters?.some(({ name }) => name === 'after') ?? false);
+}
+
 test('every list documents short pages and the link to the next page', () => {
   const document = api.app.swagger() as unknown as { paths: Record<string, Record<string, Operation>> };
   const lists = Object.values(document.paths)
     .flatMap(({ get }) => (get === undefined ? [] : [get]))
-    .filter(({ parameters }) => parameters?.some(({ name }) => name === 'after'));
+    .filter(isList);
   expect(lists.length).toBeGreaterThan(10);
   for (const { operationId, parameters } of lists) {
     const limit = parameters?.find(({ name }) => name === 'limit');
@@ -161,12 +167,11 @@ test('exactly the answers of lists have a Link header in the document', () => {
     components: { headers: Record<string, Schema> };
   };
   const operations = Object.values(document.paths).flatMap((path) => Object.values(path));
-  const pagesOf = ({ parameters }: Operation) => parameters?.some(({ name }) => name === 'after') ?? false;
   const headersOf = ({ responses }: Operation) => (responses['200'] as Schema)['headers'];
   const LINK = { Link: { $ref: '#/components/headers/Link' } };
   for (const operation of operations) {
     const { operationId } = operation;
-    expect([operationId, headersOf(operation)]).toEqual([operationId, pagesOf(operation) ? LINK : undefined]);
+    expect([operationId, headersOf(operation)]).toEqual([operationId, isList(operation) ? LINK : undefined]);
   }
   expect(document.components.headers['Link']).toMatchObject({
     description: expect.stringMatching(/rel="next".*rel="prev"/),

@@ -136,6 +136,14 @@ export {
   type TickRow,
 } from './reads/schedule/schedules.ts';
 export { listBatches, readBatch, readBatchModels, type BatchRow } from './reads/batch/batches.ts';
+export { readEndedRuns, TALLY_SLOTS, type EndedRunsRow } from './reads/batch/ended-runs.ts';
+export {
+  readResultsInOrder,
+  readResultsOfRuns,
+  type ResultFilter,
+  type ResultRow,
+} from './reads/batch/results.ts';
+export { readRetryChain, type RetryBatch } from './reads/batch/retry-chain.ts';
 export {
   listAgentBlocks,
   listBlocks,
@@ -148,14 +156,17 @@ export {
   type BlockRow,
 } from './reads/memory/blocks.ts';
 export {
+  findWritesOfRuns,
   listBlockRevisions,
   listMemoryChanges,
   readBlockRevisions,
+  readMemoryChanges,
   type BlockRevisionRow,
   type MemoryChangeFilter,
   type MemoryChangeRow,
   type NumberPage,
   type RevisionKey,
+  type RunWrite,
 } from './reads/memory/block-revisions.ts';
 export {
   countNewMessages,
@@ -195,6 +206,7 @@ export {
   listConversationMessages,
   readContextSeqs,
   readContextSeqsOf,
+  readMessagesOfRuns,
   readToolNames,
   type BatchMessageRow,
   type ContextSeqs,

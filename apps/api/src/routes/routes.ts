@@ -14,6 +14,7 @@ import { listAgentMessages } from './agents/list-messages.ts';
 import { listAgents, retrieveAgent } from './agents/read.ts';
 import { resetMessages } from './agents/reset-messages.ts';
 import { updateAgent } from './agents/update.ts';
+import { downloadResults } from './batch-results/download.ts';
 import { cancelBatch } from './batches/cancel.ts';
 import { listSkipped } from './batches/skipped.ts';
 import { createBatch } from './batches/create.ts';
@@ -86,6 +87,7 @@ const BATCHES: readonly BatchRoute[] = [
   listBatchMessages,
   listSkipped,
   listMemoryChanges,
+  downloadResults,
   revertBatch,
   listHeldChanges,
   acceptHeldChanges,

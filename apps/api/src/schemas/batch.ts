@@ -306,6 +306,9 @@ export const batchResponse = z
     counts: batchCounts.describe('Runs by outcome. Beyond Letta.'),
     progress: progressResponse.nullable().describe('Null in lists: ask for the batch itself. Beyond Letta.'),
     usage: usage.describe('Beyond Letta.'),
+    results_url: z
+      .string()
+      .describe('Path of the results; at any time, of the runs that have ended. Beyond Letta.'),
     limits: batchLimits.describe('Beyond Letta.'),
     expected_cost_usd: usd
       .nullable()

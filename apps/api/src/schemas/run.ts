@@ -28,7 +28,7 @@ export const runState = z.enum(RUN_STATES).meta({ id: 'RunState' });
 /** The exact reason for the end of a run. */
 export const endedReason = z.enum(STOP_REASONS).meta({ id: 'EndedReason' });
 
-const runError = z
+export const runError = z
   .looseObject({
     message: z.string(),
     type: z.string().optional().describe("The provider's name of the error."),

@@ -54,6 +54,7 @@ export function toBatchResponse(batch: BatchRow): BatchResponse {
     },
     progress: null,
     usage: toUsage(batch),
+    results_url: `/v1/batches/${toWireId('job', batch.id)}/results`,
     limits: {
       max_cost_usd: toUsd(batch.max_cost_nanousd),
       max_output_tokens: batch.max_output_tokens,

@@ -75,7 +75,7 @@ function toWaitsFor(run: RunRow, open: readonly PlannedCall[]): RunResponse['wai
 }
 
 /** Converts a run's error to an answer. */
-function toError({ error }: RunRow): RunResponse['error'] {
+export function toError({ error }: Pick<RunRow, 'error'>): RunResponse['error'] {
   if (error === null) return null;
   return { ...error, message: typeof error['message'] === 'string' ? error['message'] : '' };
 }

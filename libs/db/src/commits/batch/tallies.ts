@@ -2,6 +2,7 @@ import type { StepDecision } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
 import { AS_FIRST } from '../../fragments.ts';
+import { TALLY_SLOTS } from '../../reads/batch/ended-runs.ts';
 import type { RunToDecide } from '../../reads/run/runs-to-decide.ts';
 import { isTriedAgain } from '../run/failures.ts';
 import type { PassedOn } from '../run/pass-conversations.ts';
@@ -13,7 +14,7 @@ import { noteRunFailures } from '../run/run-failures.ts';
  * A test may choose the slot.
  */
 export function tallySlot(): number {
-  return Math.floor(Math.random() * 8);
+  return Math.floor(Math.random() * TALLY_SLOTS);
 }
 
 const COUNTS = [

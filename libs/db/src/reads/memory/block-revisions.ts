@@ -1,6 +1,8 @@
 import { NightshiftError, SHRINK_POLICY_DEFAULT, type WriteResolution } from '@nightshift/agent-core';
 import { sql, type NotNull, type SqlBool } from 'kysely';
 import type { Database } from '../../connect.ts';
+import { anyUuid, AS_FIRST, UNMERGED } from '../../fragments.ts';
+import { uuidArray } from '../../uuid-array.ts';
 import { readCutPage, type Listed } from '../cut-page.ts';
 import { readDirection, refuseCursor } from '../keyset.ts';
 
@@ -175,4 +177,66 @@ export async function listMemoryChanges(
   const bytes = sql`octet_length(p.value) + octet_length(concat(p.value_before, p.description))`;
   const { rows, is_cut } = await readCutPage(db, changes, bytes);
   return { rows: readsAscending === isAscending ? rows : rows.toReversed(), is_cut };
+}
+
+/** A write of a run, without its text. */
+export interface RunWrite extends RevisionKey {
+  readonly run_id: string;
+  /** Bytes of the text and of the replaced text. */
+  readonly bytes: number;
+}
+
+/**
+ * Finds the writes of runs of `batchIds`, by block and revision, held changes excluded. No index leads from a run to its writes: a
+ * run writes only blocks that its requests showed, that it made, or that its agent has.
+ * Index: primary keys, `block_revision_by_batch`. Reads all writes of the batches to these blocks.
+ */
+export async function findWritesOfRuns(
+  db: Database,
+  batchIds: readonly string[],
+  runIds: readonly string[],
+): Promise<readonly RunWrite[]> {
+  const ids = uuidArray(runIds);
+  const { rows } = await sql<RunWrite>`
+    with runs ${AS_FIRST} (select unnest(${ids}::uuid[]) as id),
+         blocks ${AS_FIRST} (
+           select s.block_id from runs cross join lateral (
+             select unnest(block_ids) as block_id from step where run_id = runs.id ${UNMERGED}) s
+           union
+           select e.block_id from runs cross join lateral (
+             select block_id from block_event where run_id = runs.id ${UNMERGED}) e
+           union
+           select a.block_id from runs cross join lateral (
+             select block_id from agent_block where agent_id = (select agent_id from run where id = runs.id) ${UNMERGED}) a)
+    select v.block_id, v.revision, v.run_id, octet_length(v.value) + coalesce(octet_length(p.value), 0) as bytes
+      from blocks join block b on b.id = blocks.block_id and b.held_by_batch_id is null
+     cross join lateral (
+       select block_id, revision, run_id, value from block_revision
+        where batch_id = ${anyUuid(batchIds)} and block_id = blocks.block_id and run_id in (select id from runs) ${UNMERGED}) v
+      left join block_revision p on p.block_id = v.block_id and p.revision = v.revision - 1
+     order by v.block_id, v.revision
+  `.execute(db);
+  return rows;
+}
+
+/** Reads these writes, by block and revision, each with the replaced text. Index: primary key of `block_revision`. */
+export async function readMemoryChanges(
+  db: Database,
+  keys: readonly RevisionKey[],
+): Promise<readonly MemoryChangeRow[]> {
+  return selectRevisions(db)
+    .innerJoin(
+      sql<RevisionKey>`unnest(${uuidArray(keys.map((key) => key.block_id))}::uuid[], ${keys.map((key) => key.revision)}::int[])`.as<'k'>(
+        sql`k(block_id, revision)`,
+      ),
+      (join) => join.onRef('k.block_id', '=', 'r.block_id').onRef('k.revision', '=', 'r.revision'),
+    )
+    .leftJoin('block_revision as p', (join) =>
+      join.onRef('p.block_id', '=', 'r.block_id').on('p.revision', '=', sql<number>`r.revision - 1`),
+    )
+    .select(['r.value', 'p.value as value_before'])
+    .orderBy('r.block_id')
+    .orderBy('r.revision')
+    .$narrowType<Written>()
+    .execute();
 }

@@ -1,8 +1,11 @@
 import { messageKeyOf, toStorableText, type ContentBlock } from '@nightshift/agent-core';
 import { sql, type RawBuilder } from 'kysely';
 import type { Database } from '../../connect.ts';
+import { UNMERGED } from '../../fragments.ts';
+import { uuidArray } from '../../uuid-array.ts';
 import { readCutPage, type Listed } from '../cut-page.ts';
 import { readDirection, refuseCursor, type Page } from '../keyset.ts';
+import type { RunRow } from './runs.ts';
 
 /** A message as stored, with the step attempt that wrote it. */
 export interface MessageRow {
@@ -159,11 +162,32 @@ async function toCursorCondition(
       ];
 }
 
-/** Parses wrapped content, which is stored as text; see `toStorable`. */
+/** Reads the messages of runs, by run in the given order, then in writing order. Index: primary keys. */
+export async function readMessagesOfRuns(
+  db: Database,
+  runs: readonly Pick<RunRow, 'conversation_id' | 'first_seq' | 'last_seq'>[],
+): Promise<readonly (MessageRow & { readonly place: number })[]> {
+  const { rows } = await sql<Stored<MessageRow & { readonly place: number }>>`
+    select r.place::int as place, ${columns}
+      from unnest(${uuidArray(runs.map((run) => run.conversation_id))}::uuid[], ${runs.map((run) => run.first_seq)}::int[],
+                  ${runs.map((run) => run.last_seq)}::int[]) with ordinality as r(conversation_id, first_seq, last_seq, place)
+     cross join lateral (
+       select * from message where conversation_id = r.conversation_id and seq between r.first_seq and r.last_seq ${UNMERGED}) m
+      left join lateral (
+        select attempt, model from step where run_id = m.run_id and number = m.step_number and applied_at is not null ${UNMERGED}) s
+        on true
+     order by r.place, m.seq
+  `.execute(db);
+  return rows.map(unwrap);
+}
+
 function unwrap<Row extends MessageRow>(row: Stored<Row>): Row {
-  const { content } = row;
-  const blocks = typeof content === 'string' ? (JSON.parse(content) as readonly ContentBlock[]) : content;
-  return { ...row, content: blocks } as unknown as Row;
+  return { ...row, content: parseContent(row.content) } as unknown as Row;
+}
+
+/** Parses wrapped content, which is stored as text; see `toStorable`. */
+export function parseContent(content: readonly ContentBlock[] | string): readonly ContentBlock[] {
+  return typeof content === 'string' ? (JSON.parse(content) as readonly ContentBlock[]) : content;
 }
 
 /**
