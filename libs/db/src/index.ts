@@ -69,6 +69,12 @@ export { pauseBatch, pauseBatches, resumeBatch } from './commits/batch/pause-bat
 export { commitPilotEnd } from './commits/batch/pilot.ts';
 export { readPilotFacts } from './reads/batch/pilot-facts.ts';
 export { changeCaps, type CapChange } from './commits/batch/change-caps.ts';
+export {
+  forgetBatch,
+  forgetExpiredBatches,
+  removeEmptyProviderBatches,
+} from './commits/batch/forget-batch.ts';
+export { removePortion, type RemovedPortion } from './commits/batch/remove-portion.ts';
 export { requestBatchCancel } from './commits/batch/request-batch-cancel.ts';
 export {
   revertBatch,
@@ -234,6 +240,7 @@ export {
   type Lease,
   type LeasedTable,
 } from './claims/lease.ts';
+export { claimForgottenBatch, type ClaimedForgottenBatch } from './claims/batch/claim-forgotten-batch.ts';
 export { claimDueBatches, type ClaimedBatch } from './claims/batch/claim-batches.ts';
 export {
   claimCredential,

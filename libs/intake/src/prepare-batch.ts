@@ -33,6 +33,7 @@ const OPTIONS = [
   'pilot',
   'max_cost_usd',
   'max_output_tokens',
+  'expires_in_days',
 ];
 
 /**

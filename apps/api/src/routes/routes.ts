@@ -15,6 +15,7 @@ import { listAgents, retrieveAgent } from './agents/read.ts';
 import { resetMessages } from './agents/reset-messages.ts';
 import { updateAgent } from './agents/update.ts';
 import { cancelBatch } from './batches/cancel.ts';
+import { deleteBatch } from './batches/delete.ts';
 import { listSkipped } from './batches/skipped.ts';
 import { createBatch } from './batches/create.ts';
 import { listBatchMessages } from './batches/list-messages.ts';
@@ -75,6 +76,7 @@ const BATCHES: readonly BatchRoute[] = [
   retrieveBatch,
   listBatches,
   cancelBatch,
+  deleteBatch,
   pauseBatch,
   resumeBatch,
   changeBatchCaps,

@@ -29,7 +29,8 @@ export const OTHER_INVARIANTS: readonly Invariant[] = [
        where r.run_id is not null and not exists (
          select 1 from tool_call c join run on run.id = c.run_id
           where c.run_id = r.run_id and c.step_number = r.step_number and c.tool_use_id = r.tool_use_id and c.kind = 'memory'
-            and run.batch_id = r.batch_id)`,
+            and run.batch_id = r.batch_id)
+         and not exists (select from forgotten_batch f where f.id = r.batch_id)`,
   },
   {
     id: 'I16d',
@@ -40,7 +41,8 @@ export const OTHER_INVARIANTS: readonly Invariant[] = [
        where not exists (
          select 1 from tool_call c join run on run.id = c.run_id
           where c.run_id = e.run_id and c.step_number = e.step_number and c.tool_use_id = e.tool_use_id and c.kind = 'memory'
-            and run.batch_id = e.batch_id and run.agent_id = e.agent_id)`,
+            and run.batch_id = e.batch_id and run.agent_id = e.agent_id)
+         and not exists (select from forgotten_batch f where f.id = e.batch_id)`,
   },
   {
     id: 'I16e',

@@ -31,7 +31,8 @@ export const RUN_INVARIANTS: readonly Invariant[] = [
       union all
       select a.batch_id, null, null, null, null, null
         from batch_agent a
-       where not exists (select from batch b where b.id = a.batch_id and b.project_id = a.project_id and b.source is not null)
+       where not exists (select from batch b where b.id = a.batch_id and b.project_id = a.project_id and b.source is not null
+                         union all select from forgotten_batch f where f.id = a.batch_id and f.removed_at is null)
           or not exists (select from agent g where g.id = a.agent_id and g.project_id = a.project_id)`,
   },
   {

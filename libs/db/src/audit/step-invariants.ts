@@ -78,7 +78,7 @@ export const STEP_INVARIANTS: readonly Invariant[] = [
     name: 'an assistant message that requests show has as many calls as its step has rows of calls',
     sql: sql`
       select m.run_id, m.step_number, made.calls as made, known.calls as known
-        from message m
+        from message m join run r on r.id = m.run_id
        cross join lateral (
          select count(*)::int as calls
            from json_array_elements(case when json_typeof(m.content) = 'array' then m.content end) e(value)
@@ -104,6 +104,7 @@ export const STEP_INVARIANTS: readonly Invariant[] = [
          select 1 from step s join run r on r.id = s.run_id
           where s.run_id = o.run_id and s.number = o.step_number and s.applied_at is not null and s.is_summary
             and s.context_to_seq = o.to_seq and r.conversation_id = o.conversation_id)
+         and not exists (select 1 from forgotten_run f where f.run_id = o.run_id)
       union all
       select 'step without its summary', s.run_id, s.context_to_seq
         from step s
@@ -139,7 +140,8 @@ export const STEP_INVARIANTS: readonly Invariant[] = [
       select 'run' as what, r.id as id, null::int as place, p.lacks
         from run r
        cross join lateral (values
-         ('batch', exists (select 1 from batch b where b.id = r.batch_id and b.project_id = r.project_id)),
+         ('batch', exists (select 1 from batch b where b.id = r.batch_id and b.project_id = r.project_id)
+            or exists (select 1 from forgotten_batch f where f.id = r.batch_id and f.project_id = r.project_id and f.removed_at is null)),
          ('agent', exists (select 1 from agent a where a.id = r.agent_id and a.project_id = r.project_id)),
          ('conversation', exists (select 1 from conversation c where c.id = r.conversation_id and c.project_id = r.project_id)),
          ('definition', exists (select 1 from definition d where d.id = r.definition_id and d.project_id = r.project_id))) p(lacks, is_there)
@@ -156,6 +158,7 @@ export const STEP_INVARIANTS: readonly Invariant[] = [
       union all
       select 'message', m.conversation_id, m.seq, 'run'
         from message m where m.run_id is not null and not exists (select 1 from run r where r.id = m.run_id)
+         and not exists (select 1 from forgotten_run f where f.run_id = m.run_id)
       union all
       select 'tool_call', c.run_id, c.step_number, 'applied step'
         from tool_call c

@@ -50,6 +50,7 @@ export async function commitBatchFinish(
            state_reason = case when ${state}::text is null then state_reason end,
            pilot_state = case when ${state}::text is not null and pilot_state = 'waiting' then 'stopped' else pilot_state end,
            completed_at = case when ${state}::text is null then completed_at else app_now() end,
+           expires_at = case when ${state}::text is not null then app_now() + expires_in_days * interval '1 day' end,
            estimate_error = case when ${state}::text = 'completed' then (
              select (batch.expected_nanousd - sum(t.cost_nanousd)) / nullif(sum(t.cost_nanousd), 0)::float8
                from batch_tally t where t.batch_id = batch.id having sum(t.unpriced_steps) = 0) end,
