@@ -392,12 +392,20 @@ export { readDueWork, type DueWork, type DueWorkQuestion } from './reads/due-wor
 export { readReadyBacklog, type ReadyBacklog } from './reads/batch/ready-backlog.ts';
 export { commitCallback, type CallbackDelivery } from './commits/batch/callback.ts';
 export { readEndedBatch, type EndedBatch } from './reads/batch/ended-batch.ts';
-export { auditInvariants, invariants, type AuditOptions, type Violation } from './audit/audit-invariants.ts';
+export {
+  auditIn,
+  auditInvariants,
+  invariants,
+  type AuditOptions,
+  type Violation,
+} from './audit/audit-invariants.ts';
+export type { AuditScope, Slice } from './audit/scope.ts';
 export type { Invariant } from './audit/invariant.ts';
 export {
   claimAudit,
   commitAudit,
   MONEY_INVARIANTS,
+  readAuditScope,
   readLastAudit,
   type AuditReport,
 } from './audit/audit-reports.ts';

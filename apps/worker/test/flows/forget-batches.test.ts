@@ -184,6 +184,8 @@ describe('forgetting a batch', () => {
         () => false,
       );
       expect(await auditInvariants(house.database.db)).toEqual([]);
+      const scope = { since: new Date(), slice: { after: null, to: null } };
+      expect(await auditInvariants(house.database.db, { scope })).toEqual([]);
       if (ended) break;
       kills += 1;
       await house.bury(doomed);

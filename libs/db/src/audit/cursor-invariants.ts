@@ -8,6 +8,7 @@ export const CURSOR_INVARIANTS: readonly Invariant[] = [
   {
     id: 'I25',
     name: 'no message is shown to two completed runs of a cursor whose changes are in force',
+    reads: 'cursors',
     sql: sql`
       select * from (
         select s.agent_id, s.name, s.run_id, s.from_seq, s.to_seq,
@@ -20,6 +21,7 @@ export const CURSOR_INVARIANTS: readonly Invariant[] = [
   {
     id: 'I25b',
     name: 'a span of a cursor begins where the position was, so that no message is skipped',
+    reads: 'cursors',
     sql: sql`
       select o.agent_id, o.name, o.run_id, o.from_seq, o.to_seq
         from cursor_span o join run q on q.id = o.run_id
@@ -40,6 +42,7 @@ export const CURSOR_INVARIANTS: readonly Invariant[] = [
   {
     id: 'I25c',
     name: 'a span of a cursor names an isolated run of its agent and batch, and messages of the agent',
+    reads: 'cursors',
     sql: sql`
       select s.run_id, s.batch_id, s.agent_id, s.name, s.to_seq, r.id is not null as has_run, b.id is not null as has_batch
         from cursor_span s

@@ -14,6 +14,7 @@ export const PROVIDER_BATCH_INVARIANTS: readonly Invariant[] = [
   {
     id: 'I7',
     name: 'a batch of the provider is one of ours, and a nonce names one submission',
+    reads: 'all',
     sql: sql`
       select 'provider_id' as what, provider_id as value, count(*)::int as rows
         from provider_batch where provider_id is not null group by provider_id having count(*) > 1
@@ -35,12 +36,13 @@ export const PROVIDER_BATCH_INVARIANTS: readonly Invariant[] = [
   {
     id: 'I9',
     name: 'a provider batch has the steps that it was sent with, at dense places, and an ingested one has all their answers',
+    reads: 'provider batches',
     sql: sql`
       select p.id as provider_batch_id, p.state, p.request_count, p.forgotten_steps, count(s.run_id)::int as steps, max(s.ordinal) as last_ordinal,
              count(s.run_id) filter (where s.state = 'sealed')::int as open
         from provider_batch p left join step s on s.provider_batch_id = p.id
        where p.state <> 'orphan_paid'
-       group by p.id
+       group by p.id, p.state, p.request_count, p.forgotten_steps
       having p.request_count <> count(s.run_id) + p.forgotten_steps or max(s.ordinal) >= p.request_count or min(s.ordinal) < 0
           or (p.state = 'ingested' and count(s.run_id) filter (where s.state = 'sealed') > 0)`,
   },
@@ -95,6 +97,7 @@ export const PROVIDER_BATCH_INVARIANTS: readonly Invariant[] = [
   {
     id: 'I15',
     name: 'a lease has an owner and an end or neither, its takeovers are epochs, and an ended row has no holder',
+    reads: 'all',
     sql: sql`
       with leased as (
         select 'batch' as what, id, lease_owner, lease_until, lease_epoch, takeovers,

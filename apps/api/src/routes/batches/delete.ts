@@ -5,6 +5,8 @@ import type { App, Context } from '../../context.ts';
 import { problems } from '../../schemas/answers.ts';
 import { wireId } from '../../schemas/ids.ts';
 
+const deletedBatch = z.object({ id: z.string(), deleted: z.literal(true) }).meta({ id: 'DeletedBatch' });
+
 /** Deletes an ended batch. Its rows are removed later, by workers. */
 export function deleteBatch(app: App, context: Context, path: string, hide: boolean): void {
   app.delete(
@@ -20,13 +22,13 @@ export function deleteBatch(app: App, context: Context, path: string, hide: bool
         tags: ['batches'],
         hide,
         params: z.object({ job_id: wireId('job') }),
-        response: { 200: z.object({ message: z.string() }), ...problems },
+        response: { 200: deletedBatch, ...problems },
       },
     },
     async (request) => {
       const { job_id } = request.params;
       await inTransaction(context.db, (trx) => forgetBatch(trx, context.projectId, job_id));
-      return { message: `Batch id=${toWireId('job', job_id)} successfully deleted` };
+      return { id: toWireId('job', job_id), deleted: true as const };
     },
   );
 }
