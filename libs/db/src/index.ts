@@ -141,6 +141,13 @@ export {
   type ScheduleRow,
   type TickRow,
 } from './reads/schedule/schedules.ts';
+export {
+  readLastDays,
+  readUsage,
+  type UsageDays,
+  type UsageGrouping,
+  type UsageRow,
+} from './reads/usage/read-usage.ts';
 export { listBatches, readBatch, readBatchModels, type BatchRow } from './reads/batch/batches.ts';
 export {
   listAgentBlocks,

@@ -46,6 +46,7 @@ import { listSteps, listStepsOfRun, retrieveStep } from './steps/read.ts';
 import { listTags } from './tags/list.ts';
 import { deleteTool, updateTool } from './tools/change.ts';
 import { createTool, upsertTool } from './tools/create.ts';
+import { retrieveUsage } from './usage/read.ts';
 import { addBaseTools, listTools, retrieveTool } from './tools/read.ts';
 
 type Route = (app: App, context: Context) => void;
@@ -67,7 +68,7 @@ const KEYED: readonly Route[] = [
   ...[resumeSchedule, runSchedule, previewRule, previewSchedule, listTicks],
   ...[listSteps, retrieveStep],
   ...[listModels, listEmbeddingModels, listTags],
-  ...[auditNow, metrics],
+  ...[auditNow, metrics, retrieveUsage],
 ];
 
 const BATCHES: readonly BatchRoute[] = [

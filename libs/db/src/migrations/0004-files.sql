@@ -168,6 +168,27 @@ create table usage_day (
   unique nulls not distinct (project_id, day, model, tags, schedule_id)
 );
 
+-- Batches that ended before this migration.
+insert into usage_day
+select b.project_id, u.day, d.model, b.tags, b.schedule_id, sum(u.completed), sum(u.failed), sum(u.cancelled), sum(u.steps),
+       sum(u.input_tokens), sum(u.output_tokens), sum(u.cache_write_tokens), sum(u.cache_read_tokens), sum(u.cost_nanousd),
+       sum(u.unpriced_steps)
+  from batch b
+  join run r on r.batch_id = b.id
+  join definition d on d.id = r.definition_id
+ cross join lateral (
+   select (coalesce(s.applied_at, s.ended_at) at time zone 'UTC')::date as day,
+          0 as completed, 0 as failed, 0 as cancelled, (s.applied_at is not null)::int as steps,
+          s.input_tokens, s.output_tokens, s.cache_write_5m_tokens + s.cache_write_1h_tokens as cache_write_tokens,
+          s.cache_read_tokens, coalesce(s.cost_nanousd, 0) as cost_nanousd, (s.cost_nanousd is null)::int as unpriced_steps
+     from step s where s.run_id = r.id and s.state <> 'sealed'
+   union all
+   select (r.ended_at at time zone 'UTC')::date, (r.state = 'completed')::int, (r.state in ('failed', 'expired'))::int,
+          (r.state = 'cancelled')::int, 0, 0, 0, 0, 0, 0, 0
+    where r.ended_at is not null) u
+ where b.completed_at is not null
+ group by b.project_id, u.day, d.model, b.tags, b.schedule_id;
+
 alter table audit_report
   -- A later audit reads the batches that were open or ended since; null: the audit is not over, or found a violation.
   add column covered_to timestamptz,
