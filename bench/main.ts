@@ -13,6 +13,7 @@ import { against } from './scenarios/against.ts';
 import { compare } from './scenarios/compare.ts';
 import { fleet } from './scenarios/fleet.ts';
 import { compose } from './scenarios/compose.ts';
+import { forget } from './scenarios/forget.ts';
 import { cost } from './scenarios/cost.ts';
 import { status } from './scenarios/status.ts';
 
@@ -28,6 +29,7 @@ const SCENARIOS: Record<Exclude<Mode, 'compare'>, (bench: Bench) => Promise<Scen
   compose,
   fleet,
   cost,
+  forget,
   'added-time': addedTime,
 };
 

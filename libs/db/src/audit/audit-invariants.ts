@@ -3,8 +3,8 @@ import { readNow, type Database, type Tx } from '../connect.ts';
 import { BUDGET_INVARIANTS } from './budget-invariants.ts';
 import { CURSOR_INVARIANTS } from './cursor-invariants.ts';
 import { END_INVARIANTS } from './end-invariants.ts';
-import type { Invariant } from './invariant.ts';
-import { narrowTo, type AuditScope, type Narrow } from './scope.ts';
+import type { Invariant, Part } from './invariant.ts';
+import { narrowTo, type AuditScope } from './scope.ts';
 import { livenessInvariant, OTHER_INVARIANTS } from './other-invariants.ts';
 import { PILOT_INVARIANTS } from './pilot-invariants.ts';
 import { PROVIDER_BATCH_INVARIANTS } from './provider-batch-invariants.ts';
@@ -73,7 +73,9 @@ export async function auditIn(trx: Tx, options: AuditOptions = {}): Promise<read
   for (const invariant of invariants(options, now)) {
     const { id, name } = invariant;
     if (options.among?.(id) === false) continue;
-    for (const broken of statementsOf(invariant, narrow)) {
+    for (const part of partsOf(invariant, narrow !== null)) {
+      const broken = narrow === null ? part.sql : await narrow(part);
+      if (broken === null) continue;
       const { rows } = await sql<
         Record<string, unknown>
       >`select * from (${broken}) as broken limit ${ROWS_MAX}`.execute(trx);
@@ -83,9 +85,7 @@ export async function auditIn(trx: Tx, options: AuditOptions = {}): Promise<read
   return violations;
 }
 
-/** Returns the statements that check an invariant. */
-function statementsOf(invariant: Invariant, narrow: Narrow | null): readonly RawBuilder<unknown>[] {
-  if (narrow === null) return [invariant.sql];
-  const parts = invariant.parts ?? [{ reads: invariant.reads ?? 'work', sql: invariant.sql }];
-  return parts.flatMap((part) => narrow(part.reads, part.sql) ?? []);
+/** Returns the statements that check an invariant: apart for an audit of a scope, else together. */
+function partsOf({ parts, reads, sql: whole }: Invariant, isScoped: boolean): readonly Part[] {
+  return isScoped && parts !== undefined ? parts : [{ reads: reads ?? 'work', sql: whole }];
 }

@@ -3,6 +3,7 @@ import { sql, type RawBuilder } from 'kysely';
 /**
  * The rows that a part reads in an audit of some batches; a full audit reads all.
  * - `work`: the batches, and everything of their runs
+ * - `open work`: the same, by statements that single out few open rows
  * - `keys`: runs, steps and calls whose run ids are in the ranges of these runs, so that rows without a parent show
  * - `conversations`: the conversations of these runs, with all their messages and summaries
  * - `provider batches`: the provider batches of these runs, with all their steps
@@ -12,7 +13,15 @@ import { sql, type RawBuilder } from 'kysely';
  * - `all, weekly`: whole tables, which grow with agents and their memory
  */
 export type Reads =
-  'work' | 'keys' | 'conversations' | 'provider batches' | 'blocks' | 'cursors' | 'all' | 'all, weekly';
+  | 'work'
+  | 'open work'
+  | 'keys'
+  | 'conversations'
+  | 'provider batches'
+  | 'blocks'
+  | 'cursors'
+  | 'all'
+  | 'all, weekly';
 
 /** A promise that holds in every committed state, after any crash, race or repetition. */
 export interface Invariant {

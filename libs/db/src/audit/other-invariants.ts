@@ -1,4 +1,5 @@
 import { sql, type RawBuilder } from 'kysely';
+import { UNMERGED } from '../fragments.ts';
 import { inParts, type Invariant } from './invariant.ts';
 
 /** Memory, schedules, callbacks, idempotency keys and projects. */
@@ -20,7 +21,7 @@ export const OTHER_INVARIANTS: readonly Invariant[] = [
     sql: sql`
       select s.run_id, s.number, s.attempt, u.block_id, u.revision
         from step s cross join lateral unnest(s.block_ids, s.block_revisions) as u(block_id, revision)
-       where not exists (select 1 from block_revision r where r.block_id = u.block_id and r.revision = u.revision)`,
+       where not exists (select 1 from block_revision r where r.block_id = u.block_id and r.revision = u.revision ${UNMERGED})`,
   },
   {
     id: 'I16c',
@@ -170,6 +171,7 @@ export function livenessInvariant(stalledAfterMs: number, now: RawBuilder<Date> 
   return {
     id: 'I12',
     name: 'no row is due and unheld for long, and no row that only the sweep finds waits for long',
+    reads: 'open work',
     sql: sql`
       -- For an ended batch, its callback is due.
       select 'batch' as what, id, state, next_due_at, lease_until from batch

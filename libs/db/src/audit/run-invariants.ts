@@ -1,4 +1,5 @@
 import { sql } from 'kysely';
+import { UNMERGED } from '../fragments.ts';
 import { inParts, type Invariant } from './invariant.ts';
 
 /** The relations of batches, runs and conversations. */
@@ -86,7 +87,8 @@ export const RUN_INVARIANTS: readonly Invariant[] = [
         reads: 'conversations',
         sql: sql`
       select c.run_id, r.state, c.id as conversation_id, c.run_id as holder
-        from conversation c left join run r on r.id = c.run_id
+        from conversation c
+        left join lateral (select * from run where id = c.run_id ${UNMERGED}) r on true
        where c.run_id is not null and (r.id is null or r.started_at is null or r.ended_at is not null or r.conversation_id <> c.id)`,
       },
     ]),

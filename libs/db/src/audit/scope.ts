@@ -1,7 +1,7 @@
 import { sql, type RawBuilder } from 'kysely';
 import type { Tx } from '../connect.ts';
 import { uuidArray } from '../uuid-array.ts';
-import type { Reads } from './invariant.ts';
+import type { Part, Reads } from './invariant.ts';
 
 /** The rows that an audit covers, besides those that stay small: changed batches, and a slice of all. */
 export interface AuditScope {
@@ -38,8 +38,8 @@ interface Conditions {
   readonly slice: (id: RawBuilder<unknown>) => RawBuilder<unknown>;
 }
 
-/** Narrows a statement of an invariant; null: the statement is left out. */
-export type Narrow = (reads: Reads, statement: RawBuilder<unknown>) => RawBuilder<unknown> | null;
+/** Narrows a statement of an invariant and prepares the transaction for it; null: the statement is left out. */
+export type Narrow = (part: Part) => Promise<RawBuilder<unknown> | null>;
 
 /**
  * Returns how statements are narrowed to a scope. A CTE takes the name of each table that a statement reads, so the invariants
@@ -48,11 +48,14 @@ export type Narrow = (reads: Reads, statement: RawBuilder<unknown>) => RawBuilde
  * Index: `batch_open`, `batch_due`, `batch_by_end`, the unique (batch, ordinal), primary keys.
  */
 export async function narrowTo(trx: Tx, { since, slice }: AuditScope): Promise<Narrow> {
-  // Rows are looked up by ranges of keys, which stand in the order of time.
-  await sql`select set_config('random_page_cost', '1.1', true), set_config('jit', 'off', true)`.execute(trx);
   const conditions = await readConditions(trx, since, slice);
   const tables = tablesOf(conditions);
-  return (reads, statement) => {
+  return async ({ reads, sql: statement }) => {
+    // The newest rows are in no statistics yet: expecting few, the planner would compare each with each.
+    const joins = reads in tables && reads !== 'cursors' && reads !== 'open work' ? 'off' : 'on';
+    await sql`select set_config('enable_nestloop', ${joins}, true), set_config('jit', 'off', true)`.execute(
+      trx,
+    );
     if (reads === 'all' || (reads === 'all, weekly' && slice.to === null)) return statement;
     if (reads === 'all, weekly') return null;
     const narrowed = Object.entries(tables[reads]).map(
@@ -126,17 +129,19 @@ function tablesOf(
       select a.conversation_id as id from agent a
        where a.id in (select agent_id from run r where ${is.batches(sql`r.batch_id`)} and r.conversation_id = a.conversation_id)`,
   };
+  const work = {
+    ...own,
+    batch: sql`select * from batch where ${is.batches(sql`id`)}`,
+    ...ofBatches('run', 'ended_runs', 'run_failure', 'batch_tally', 'batch_budget', 'batch_agent'),
+    ...ofBatches('block_revision', 'block_event'),
+    ...ofRuns('step', 'tool_call', 'memory_notice'),
+    queued_input: sql`select * from queued_input where run_id in (select id from run)`,
+    ...ofConversations('message', 'conversation_id'),
+    ...ofConversations('conversation', 'id'),
+  };
   return {
-    work: {
-      ...own,
-      batch: sql`select * from batch where ${is.batches(sql`id`)}`,
-      ...ofBatches('run', 'ended_runs', 'run_failure', 'batch_tally', 'batch_budget', 'batch_agent'),
-      ...ofBatches('block_revision', 'block_event'),
-      ...ofRuns('step', 'tool_call', 'memory_notice'),
-      queued_input: sql`select * from queued_input where run_id in (select id from run)`,
-      ...ofConversations('message', 'conversation_id'),
-      ...ofConversations('conversation', 'id'),
-    },
+    work,
+    'open work': work,
     keys: {
       run: sql`select * from run where ${is.runs(sql`id`)}`,
       ...ofRuns('step', 'tool_call'),

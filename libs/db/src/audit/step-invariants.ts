@@ -65,7 +65,7 @@ export const STEP_INVARIANTS: readonly Invariant[] = [
            where m.conversation_id = r.conversation_id and m.run_id = a.run_id and m.step_number = a.step_number
              -- Requests no longer show a run that failed because of its own content.
              and m.role = 'user'
-             and (m.shown or r.stop_reason in ('context_overflow', 'invalid_request', 'poison'))) u on true
+             and (m.shown or r.stop_reason in ('context_overflow', 'invalid_request', 'poison')) ${UNMERGED}) u on true
         left join lateral (
           select array_agg(e.value->>'tool_use_id' order by e.place) as ids
             from json_array_elements(case when not u.wrapped then u.content end) with ordinality e(value, place)
@@ -107,7 +107,7 @@ export const STEP_INVARIANTS: readonly Invariant[] = [
        where not exists (
          select 1 from step s join run r on r.id = s.run_id
           where s.run_id = o.run_id and s.number = o.step_number and s.applied_at is not null and s.is_summary
-            and s.context_to_seq = o.to_seq and r.conversation_id = o.conversation_id)
+            and s.context_to_seq = o.to_seq and r.conversation_id = o.conversation_id ${UNMERGED})
          and not exists (select 1 from forgotten_run f where f.run_id = o.run_id)`,
       },
       {
@@ -140,7 +140,7 @@ export const STEP_INVARIANTS: readonly Invariant[] = [
     sql: sql`
       select s.run_id, s.number, s.attempt, s.sealed_at, b.cancel_requested_at
         from batch b join run r on r.batch_id = b.id join step s on s.run_id = r.id
-       where s.sealed_at > b.cancel_requested_at`,
+       where b.cancel_requested_at is not null and s.sealed_at > b.cancel_requested_at`,
   },
   {
     id: 'I21',
