@@ -177,7 +177,7 @@ export const environment = z
     AUDIT_INTERVAL_MS: positiveMs
       .default(600_000)
       .describe(
-        'Milliseconds between two audits of the whole database, across all workers; at least twenty times the duration of the last audit, at most a day.',
+        'Milliseconds between two audits, across all workers; at least twenty times the duration of the last audit, at most a day.',
       ),
     RETENTION_DAYS: z.coerce
       .number()

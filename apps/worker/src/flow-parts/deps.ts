@@ -151,7 +151,7 @@ export interface FlowSettings {
   readonly reconcile: ReconcilePolicy;
   readonly refusal: RefusalPolicy;
   readonly breaker: BreakerPolicy;
-  /** Milliseconds between two audits of the whole database, over all workers. */
+  /** Milliseconds between two audits, over all workers. */
   readonly audit_interval_ms: number;
   /** Days after which ended batches are forgotten; null: never, unless a batch says so. */
   readonly retention_days: number | null;
