@@ -13,6 +13,7 @@ import { against } from './scenarios/against.ts';
 import { compare } from './scenarios/compare.ts';
 import { fleet } from './scenarios/fleet.ts';
 import { compose } from './scenarios/compose.ts';
+import { forget } from './scenarios/forget.ts';
 import { cost } from './scenarios/cost.ts';
 import { results } from './scenarios/results.ts';
 import { status } from './scenarios/status.ts';
@@ -30,6 +31,7 @@ const SCENARIOS: Record<Exclude<Mode, 'compare'>, (bench: Bench) => Promise<Scen
   fleet,
   results,
   cost,
+  forget,
   'added-time': addedTime,
 };
 

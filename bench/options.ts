@@ -21,9 +21,11 @@ export interface Options {
   readonly out: string | null;
   /** File with the figures of an earlier `--cost`; null for none. */
   readonly costBefore: string | null;
+  /** Kept steps of `--forget`; null: its default. */
+  readonly kept: number | null;
 }
 
-export type Mode = 'compare' | 'against' | 'status' | 'compose' | 'fleet' | 'results' | 'cost' | 'added-time';
+export type Mode = 'compare' | 'against' | 'status' | 'compose' | 'fleet' | 'results' | 'cost' | 'forget' | 'added-time';
 
 /** Default sizes of the comparison. */
 export const RUNS_COMPARED: readonly number[] = [1_000, 10_000];
@@ -43,7 +45,7 @@ const SET_BY_THE_BENCH: readonly string[] = [
 /** Variables that make `--compose` build one body of all runs. */
 const SET_BY_COMPOSE: readonly string[] = ['REQUESTS_MAX', 'BODY_BYTES_MAX'];
 
-const MODES = ['against', 'status', 'compose', 'fleet', 'results', 'cost', 'added-time'] as const;
+const MODES = ['against', 'status', 'compose', 'fleet', 'results', 'cost', 'forget', 'added-time'] as const;
 const OF_A_PRODUCT_SETUP = ['server', 'queue', 'env', 'timeout'];
 /** Flags that each mode takes; any other flag is an error. */
 const FLAGS_OF: Record<Mode, readonly string[]> = {
@@ -54,13 +56,14 @@ const FLAGS_OF: Record<Mode, readonly string[]> = {
   fleet: ['fleet', 'runs', ...OF_A_PRODUCT_SETUP],
   results: ['results', 'runs', ...OF_A_PRODUCT_SETUP],
   cost: ['cost', 'cost-before', 'out', 'runs', ...OF_A_PRODUCT_SETUP],
+  forget: ['forget', 'kept', 'runs', ...OF_A_PRODUCT_SETUP],
   'added-time': ['added-time', 'runs', 'env', 'timeout'],
 };
 
 export const HELP = `npm run bench -- [flags]
 
   --runs 1k,10k,100k   runs of each measurement (default 1k,10k; --against: 10k; --status, --compose and --fleet: 100k;
-                       --results: 1m; --cost: 20 of each workload)
+                       --results: 1m; --cost: 20 of each workload; --forget: 20k)
   --engines a,b        lines to measure, in this order (default: all); ${LINES.map((line) => line.name).join(', ')}
   --reps 3             interleaved repetitions of each
   --server stock,tuned settings of PostgreSQL (default stock)
@@ -78,6 +81,8 @@ One of these replaces the comparison; flags above that do not apply to it are re
   --cost               bill tool loops: the product's batches beside realtime, with and without caching
     --out FILE         write the figures as JSON
     --cost-before FILE compare with the figures of another commit, and judge the goals
+  --forget             measure removing a million steps beside a night, and the audit of a night on top of kept steps
+    --kept 10m         steps that are kept, made by SQL
   --added-time         measure the time between a step's end at the provider and the next create
 `;
 
@@ -102,6 +107,8 @@ export function readOptions(args: readonly string[]): Options | 'help' {
       cost: { type: 'boolean', default: false },
       'cost-before': { type: 'string' },
       out: { type: 'string' },
+      forget: { type: 'boolean', default: false },
+      kept: { type: 'string' },
       'added-time': { type: 'boolean', default: false },
       help: { type: 'boolean', default: false },
     },
@@ -127,6 +134,7 @@ export function readOptions(args: readonly string[]): Options | 'help' {
     timeoutMs: secondsOf('--timeout', values.timeout) * 1000,
     out: values.out ?? null,
     costBefore: values['cost-before'] ?? null,
+    kept: values.kept === undefined ? null : countOf('--kept', values.kept),
   };
   if (mode === 'compare') checkComparison(options, given);
   else checkScenario(mode, options);

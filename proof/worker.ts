@@ -68,6 +68,7 @@ export const SETTINGS: FlowSettings = {
   },
   refusal: { backoff_ms: 1_000, backoff_ms_max: 10_000, pause_ms: 8_000, refusals_max: 12 },
   breaker: { failures_min: 3, rest_ms: 2_000, rest_ms_max: 8_000 },
+  retention_days: null,
   audit_interval_ms: 3_600_000,
   workspace_is_ours: false,
   prices: SHIPPED_PRICES,

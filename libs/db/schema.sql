@@ -113,6 +113,8 @@ create table audit_report (
   started_at timestamp with time zone not null default app_now(),
   finished_at timestamp with time zone,
   violations json,
+  covered_to timestamp with time zone,
+  slice_to uuid,
   constraint audit_report_pkey PRIMARY KEY (id)
 );
 CREATE INDEX audit_report_by_age ON public.audit_report USING btree (started_at);
@@ -161,12 +163,16 @@ create table batch (
   tags text[] not null default '{}'::text[],
   version bigint not null default 0,
   callback_events text[] not null default '{}'::text[],
+  expires_in_days integer,
+  expires_at timestamp with time zone,
   constraint batch_pkey PRIMARY KEY (id),
   constraint batch_apply CHECK ((apply = ANY (ARRAY['auto'::text, 'review'::text]))),
   constraint batch_callback_events CHECK ((callback_events <@ '{requires_action,paused,review_ready}'::text[])),
   constraint batch_cancelling CHECK (((state <> ALL (ARRAY['cancelling'::text, 'cancelled'::text])) OR (cancel_requested_at IS NOT NULL))),
   constraint batch_ended CHECK (((state = ANY (ARRAY['completed'::text, 'cancelled'::text, 'failed'::text])) = (completed_at IS NOT NULL))),
   constraint batch_expected_nanousd_check CHECK ((expected_nanousd >= 0)),
+  constraint batch_expires CHECK (((expires_at IS NULL) OR ((completed_at IS NOT NULL) AND (expires_in_days IS NOT NULL)))),
+  constraint batch_expires_in_days_check CHECK ((expires_in_days >= 1)),
   constraint batch_paused CHECK (((state <> 'paused'::text) OR (state_reason IS NOT NULL))),
   constraint batch_pilot_complete CHECK ((((pilot IS NULL) = (pilot_state IS NULL)) AND ((pilot_state IS NOT NULL) OR (num_nulls(pilot_ordinals, pilot_ended_at, pilot_result) = 3)) AND ((pilot_ended_at IS NULL) = (pilot_result IS NULL)) AND ((pilot_state <> ALL (ARRAY['waiting'::text, 'passed'::text])) OR (pilot_ended_at IS NOT NULL)))),
   constraint batch_pilot_fits_state CHECK (
@@ -183,10 +189,12 @@ END),
   constraint batch_within_total CHECK (((accepted >= 0) AND (accepted <= total) AND ((state = 'receiving'::text) OR (accepted = total))))
 );
 CREATE INDEX batch_by_age ON public.batch USING btree (project_id, created_at, id);
+CREATE INDEX batch_by_end ON public.batch USING btree (completed_at, id) WHERE (completed_at IS NOT NULL);
 CREATE INDEX batch_by_retry ON public.batch USING btree (retry_of) WHERE (retry_of IS NOT NULL);
 CREATE INDEX batch_by_schedule ON public.batch USING btree (schedule_id, created_at, id) WHERE (schedule_id IS NOT NULL);
 CREATE INDEX batch_due ON public.batch USING btree (next_due_at) WHERE (next_due_at IS NOT NULL);
 CREATE INDEX batch_estimated ON public.batch USING btree (completed_at) WHERE (estimate_error IS NOT NULL);
+CREATE INDEX batch_expiring ON public.batch USING btree (expires_at) WHERE (expires_at IS NOT NULL);
 CREATE INDEX batch_not_due ON public.batch USING btree (id) WHERE ((next_due_at IS NULL) AND (state = ANY (ARRAY['running'::text, 'paused'::text, 'cancelling'::text])));
 CREATE INDEX batch_open ON public.batch USING btree (state) WHERE (completed_at IS NULL);
 CREATE INDEX batch_open_by_schedule ON public.batch USING btree (schedule_id) WHERE ((schedule_id IS NOT NULL) AND (completed_at IS NULL));
@@ -428,6 +436,7 @@ create table cursor_span (
   top_seq integer not null,
   rewinds integer not null default 0,
   reverted_at timestamp with time zone,
+  stop_reason text,
   constraint cursor_span_pkey PRIMARY KEY (run_id),
   constraint cursor_span_forward CHECK (((to_seq > from_seq) AND (top_seq >= to_seq))),
   constraint cursor_span_from_seq_check CHECK ((from_seq >= 0))
@@ -514,6 +523,38 @@ create table failed_lines (
   lines bigint not null default 0,
   constraint failed_lines_pkey PRIMARY KEY (error_type, slot),
   constraint failed_lines_lines_check CHECK ((lines >= 0))
+);
+
+create table forgotten_batch (
+  id uuid not null,
+  project_id uuid not null,
+  state text not null,
+  created_at timestamp with time zone not null,
+  completed_at timestamp with time zone not null,
+  schedule_id uuid,
+  tick_due_at timestamp with time zone,
+  cost_nanousd bigint not null,
+  forgotten_at timestamp with time zone not null default app_now(),
+  next_ordinal integer not null default 0,
+  removed_at timestamp with time zone,
+  next_due_at timestamp with time zone,
+  lease_owner text,
+  lease_until timestamp with time zone not null default '-infinity'::timestamp with time zone,
+  lease_epoch integer not null default 0,
+  takeovers integer not null default 0,
+  constraint forgotten_batch_pkey PRIMARY KEY (id),
+  constraint forgotten_batch_due CHECK (((removed_at IS NULL) = (next_due_at IS NOT NULL))),
+  constraint forgotten_batch_state_check CHECK ((state = ANY (ARRAY['completed'::text, 'cancelled'::text, 'failed'::text]))),
+  constraint forgotten_batch_tick CHECK (((schedule_id IS NULL) = (tick_due_at IS NULL)))
+);
+CREATE INDEX forgotten_batch_by_schedule ON public.forgotten_batch USING btree (schedule_id, created_at) WHERE (schedule_id IS NOT NULL);
+CREATE INDEX forgotten_batch_due ON public.forgotten_batch USING btree (next_due_at) WHERE (next_due_at IS NOT NULL);
+
+create table forgotten_run (
+  run_id uuid not null,
+  batch_id uuid not null,
+  project_id uuid not null,
+  constraint forgotten_run_pkey PRIMARY KEY (run_id)
 );
 
 create table held_change (
@@ -666,6 +707,7 @@ create table provider_batch (
   untried boolean not null default false,
   provider_sent_at timestamp with time zone,
   models text[],
+  forgotten_steps integer not null default 0,
   constraint provider_batch_pkey PRIMARY KEY (id),
   constraint provider_batch_nonce_key UNIQUE (nonce),
   constraint provider_batch_provider_id_key UNIQUE (provider_id),
@@ -675,12 +717,14 @@ create table provider_batch (
   constraint provider_batch_nonce_check CHECK ((nonce ~ '^[a-z0-9]{6,16}$'::text)),
   constraint provider_batch_request_count_check CHECK ((request_count >= 0)),
   constraint provider_batch_state_check CHECK ((state = ANY (ARRAY['building'::text, 'submitting'::text, 'submitted'::text, 'ended'::text, 'ingested'::text, 'unknown'::text, 'rejected'::text, 'cancelling'::text, 'orphan_paid'::text]))),
+  constraint provider_batch_steps_forgotten CHECK (((forgotten_steps >= 0) AND (forgotten_steps <= request_count))),
   constraint provider_batch_submitted CHECK (((state <> ALL (ARRAY['submitted'::text, 'ended'::text, 'ingested'::text, 'cancelling'::text])) OR (num_nulls(provider_id, submitted_at) = 0))),
   constraint provider_batch_unsent CHECK (((state <> ALL (ARRAY['building'::text, 'submitting'::text, 'unknown'::text])) OR (provider_id IS NULL))),
   constraint provider_batch_written_ahead CHECK (((state <> ALL (ARRAY['submitting'::text, 'submitted'::text, 'ended'::text, 'ingested'::text, 'unknown'::text, 'cancelling'::text])) OR (num_nulls(submit_started_at, body_bytes, body_sha256) = 0)))
 );
 CREATE INDEX provider_batch_by_age ON public.provider_batch USING btree (created_at);
 CREATE INDEX provider_batch_due ON public.provider_batch USING btree (state, next_due_at) WHERE (next_due_at IS NOT NULL);
+CREATE INDEX provider_batch_emptied ON public.provider_batch USING btree (created_at) WHERE ((forgotten_steps > 0) AND (forgotten_steps = request_count));
 
 create table queued_input (
   run_id uuid not null,
@@ -1001,6 +1045,25 @@ create table turnaround (
   constraint turnaround_durations_ms_check CHECK (((cardinality(durations_ms) >= 1) AND (cardinality(durations_ms) <= 64)))
 );
 
+create table usage_day (
+  project_id uuid not null,
+  day date not null,
+  model text not null,
+  tags text[] not null,
+  schedule_id uuid,
+  completed bigint not null,
+  failed bigint not null,
+  cancelled bigint not null,
+  steps bigint not null,
+  input_tokens bigint not null,
+  output_tokens bigint not null,
+  cache_write_tokens bigint not null,
+  cache_read_tokens bigint not null,
+  cost_nanousd bigint not null,
+  unpriced_steps bigint not null,
+  constraint usage_day_project_id_day_model_tags_schedule_id_key UNIQUE NULLS NOT DISTINCT (project_id, day, model, tags, schedule_id)
+);
+
 create table waiting_message (
   conversation_id uuid not null,
   place integer not null,
@@ -1052,7 +1115,6 @@ alter table batch_budget add constraint batch_budget_project_id_fkey FOREIGN KEY
 alter table batch_minute add constraint batch_minute_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table batch_tally add constraint batch_tally_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES batch(id) ON DELETE CASCADE;
 alter table batch_tally add constraint batch_tally_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
-alter table block add constraint block_held_by_batch_id_fkey FOREIGN KEY (held_by_batch_id) REFERENCES batch(id);
 alter table block add constraint block_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table block_event add constraint block_event_agent_id_fkey FOREIGN KEY (agent_id) REFERENCES agent(id);
 alter table block_event add constraint block_event_block_id_fkey FOREIGN KEY (block_id) REFERENCES block(id) ON DELETE CASCADE;
@@ -1073,17 +1135,14 @@ alter table doubted_submission add constraint doubted_submission_provider_batch_
 alter table ended_runs add constraint ended_runs_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table event add constraint event_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table failed_lines add constraint failed_lines_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table forgotten_batch add constraint forgotten_batch_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table held_change add constraint held_change_agent_id_fkey FOREIGN KEY (agent_id) REFERENCES agent(id);
-alter table held_change add constraint held_change_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES batch(id);
-alter table held_change add constraint held_change_block_id_fkey FOREIGN KEY (block_id) REFERENCES block(id);
 alter table held_change add constraint held_change_draft_id_fkey FOREIGN KEY (draft_id) REFERENCES block(id);
 alter table held_change add constraint held_change_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
-alter table idempotency_key add constraint idempotency_key_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES batch(id);
 alter table idempotency_key add constraint idempotency_key_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table memory_notice add constraint memory_notice_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table model_outage add constraint model_outage_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table passage add constraint passage_agent_id_fkey FOREIGN KEY (agent_id) REFERENCES agent(id);
-alter table passage add constraint passage_held_by_batch_id_fkey FOREIGN KEY (held_by_batch_id) REFERENCES batch(id);
 alter table passage add constraint passage_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table prompt_density add constraint prompt_density_definition_id_fkey FOREIGN KEY (definition_id) REFERENCES definition(id);
 alter table prompt_density add constraint prompt_density_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
@@ -1097,13 +1156,13 @@ alter table run_chunk add constraint run_chunk_project_id_fkey FOREIGN KEY (proj
 alter table run_failure add constraint run_failure_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table schedule add constraint schedule_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table sent_steps add constraint sent_steps_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
-alter table tick add constraint tick_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES batch(id);
 alter table tick add constraint tick_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table tick add constraint tick_schedule_id_fkey FOREIGN KEY (schedule_id) REFERENCES schedule(id) ON DELETE CASCADE;
 alter table token_calibration add constraint token_calibration_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table tool add constraint tool_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table turnaround add constraint turnaround_credential_fkey FOREIGN KEY (credential) REFERENCES credential(name);
 alter table turnaround add constraint turnaround_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table usage_day add constraint usage_day_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table waiting_message add constraint waiting_message_conversation_id_fkey FOREIGN KEY (conversation_id) REFERENCES conversation(id) ON DELETE CASCADE;
 alter table waiting_message add constraint waiting_message_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table work_statistic add constraint work_statistic_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);

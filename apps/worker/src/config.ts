@@ -177,7 +177,16 @@ export const environment = z
     AUDIT_INTERVAL_MS: positiveMs
       .default(600_000)
       .describe(
-        'Milliseconds between two audits of the whole database, across all workers; at least twenty times the duration of the last audit, at most a day.',
+        'Milliseconds between two audits, across all workers; at least twenty times the duration of the last audit, at most a day.',
+      ),
+    RETENTION_DAYS: z.coerce
+      .number()
+      .int()
+      .min(1)
+      .max(3_650)
+      .optional()
+      .describe(
+        'Days after their end at which batches are forgotten, with their runs, steps and isolated conversations; empty: never. `expires_in_days` of a batch goes before.',
       ),
     WORKSPACE_SHARED: z
       .enum(['0', '1'])
@@ -338,6 +347,7 @@ export function readConfig(env: NodeJS.ProcessEnv): WorkerConfig {
       breaker: BREAKER_POLICY_DEFAULT,
       workspace_is_ours: e.WORKSPACE_SHARED === '0',
       audit_interval_ms: e.AUDIT_INTERVAL_MS,
+      retention_days: e.RETENTION_DAYS ?? null,
       prices: loadPriceTable(e.PRICES_FILE, (path) => readFileSync(path, 'utf8')),
     },
   };

@@ -1,4 +1,4 @@
-import { sql, type RawBuilder } from 'kysely';
+import { sql, type RawBuilder, type SqlBool } from 'kysely';
 import { uuidArray } from './uuid-array.ts';
 
 /*
@@ -33,6 +33,9 @@ export const WITHOUT_UNSENT_PROMPT = sql`
 
 /** Assignments for a run that ends while its step is tried again. */
 export const WITHOUT_FAILURE = sql`failing_since = null, last_error = null, next_attempt_at = null`;
+
+/** For a run `r`: its batch is not forgotten. Index: `forgotten_batch_due`, read once a statement. */
+export const IS_KEPT = sql<SqlBool>`r.batch_id not in (select id from forgotten_batch where next_due_at is not null)`;
 
 /** The database's time, the only clock for decisions about rows. */
 export const NOW = sql<Date>`app_now()`;

@@ -58,6 +58,9 @@ const TABLES: Readonly<Record<keyof DB, true>> = {
   failed_lines: true,
   work_statistic: true,
   deleted_item: true,
+  forgotten_batch: true,
+  forgotten_run: true,
+  usage_day: true,
 };
 
 /**

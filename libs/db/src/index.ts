@@ -69,6 +69,12 @@ export { pauseBatch, pauseBatches, resumeBatch } from './commits/batch/pause-bat
 export { commitPilotEnd } from './commits/batch/pilot.ts';
 export { readPilotFacts } from './reads/batch/pilot-facts.ts';
 export { changeCaps, type CapChange } from './commits/batch/change-caps.ts';
+export {
+  forgetBatch,
+  forgetExpiredBatches,
+  removeEmptyProviderBatches,
+} from './commits/batch/forget-batch.ts';
+export { removePortion, type RemovedPortion } from './commits/batch/remove-portion.ts';
 export { requestBatchCancel } from './commits/batch/request-batch-cancel.ts';
 export {
   revertBatch,
@@ -135,6 +141,13 @@ export {
   type ScheduleRow,
   type TickRow,
 } from './reads/schedule/schedules.ts';
+export {
+  readLastDays,
+  readUsage,
+  type UsageDays,
+  type UsageGrouping,
+  type UsageRow,
+} from './reads/usage/read-usage.ts';
 export { listBatches, readBatch, readBatchModels, type BatchRow } from './reads/batch/batches.ts';
 export { readEndedRuns, TALLY_SLOTS, type EndedRunsRow } from './reads/batch/ended-runs.ts';
 export {
@@ -246,6 +259,7 @@ export {
   type Lease,
   type LeasedTable,
 } from './claims/lease.ts';
+export { claimForgottenBatch, type ClaimedForgottenBatch } from './claims/batch/claim-forgotten-batch.ts';
 export { claimDueBatches, type ClaimedBatch } from './claims/batch/claim-batches.ts';
 export {
   claimCredential,
@@ -421,12 +435,20 @@ export { commitCallbackEvent } from './commits/event/callback-event.ts';
 export { forgetEvents } from './commits/event/forget-events.ts';
 export { commitCallback, type CallbackDelivery } from './commits/batch/callback.ts';
 export { readEndedBatch, type EndedBatch } from './reads/batch/ended-batch.ts';
-export { auditInvariants, invariants, type AuditOptions, type Violation } from './audit/audit-invariants.ts';
+export {
+  auditIn,
+  auditInvariants,
+  invariants,
+  type AuditOptions,
+  type Violation,
+} from './audit/audit-invariants.ts';
+export type { AuditScope, Slice } from './audit/scope.ts';
 export type { Invariant } from './audit/invariant.ts';
 export {
   claimAudit,
   commitAudit,
   MONEY_INVARIANTS,
+  readAuditScope,
   readLastAudit,
   type AuditReport,
 } from './audit/audit-reports.ts';

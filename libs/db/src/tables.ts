@@ -229,6 +229,48 @@ export interface BatchTable extends LeaseColumns {
   tags: Generated<string[]>;
   version: Generated<number>;
   callback_events: Generated<CallbackEventName[]>;
+  expires_in_days: number | null;
+  expires_at: Timestamp | null;
+}
+
+export interface ForgottenBatchTable extends LeaseColumns {
+  id: string;
+  project_id: string;
+  state: 'completed' | 'cancelled' | 'failed';
+  created_at: Timestamp;
+  completed_at: Timestamp;
+  schedule_id: string | null;
+  tick_due_at: Timestamp | null;
+  cost_nanousd: number;
+  forgotten_at: Stamped;
+  next_ordinal: Generated<number>;
+  removed_at: Timestamp | null;
+  takeovers: Generated<number>;
+}
+
+export interface ForgottenRunTable {
+  run_id: string;
+  batch_id: string;
+  project_id: string;
+}
+
+export interface UsageDayTable {
+  project_id: string;
+  /** A date, read as text. */
+  day: string;
+  model: string;
+  tags: string[];
+  schedule_id: string | null;
+  completed: number;
+  failed: number;
+  cancelled: number;
+  steps: number;
+  input_tokens: number;
+  output_tokens: number;
+  cache_write_tokens: number;
+  cache_read_tokens: number;
+  cost_nanousd: number;
+  unpriced_steps: number;
 }
 
 export interface HeldChangeTable {
@@ -484,6 +526,7 @@ export interface ProviderBatchTable extends LeaseColumns {
   untried: Generated<boolean>;
   provider_sent_at: Timestamp | null;
   models: string[] | null;
+  forgotten_steps: Generated<number>;
 }
 
 export interface DoubtedSubmissionTable {
@@ -675,6 +718,7 @@ export interface CursorSpanTable {
   top_seq: number;
   rewinds: Generated<number>;
   reverted_at: Timestamp | null;
+  stop_reason: StopReason | null;
 }
 
 export interface CursorRewindTable {
@@ -692,6 +736,8 @@ export interface AuditReportTable {
   started_at: Stamped;
   finished_at: Timestamp | null;
   violations: JsonColumn<unknown> | null;
+  covered_to: Timestamp | null;
+  slice_to: string | null;
 }
 
 export interface IdempotencyKeyTable {
@@ -812,4 +858,7 @@ export interface DB {
   failed_lines: FailedLinesTable;
   work_statistic: WorkStatisticTable;
   deleted_item: DeletedItemTable;
+  forgotten_batch: ForgottenBatchTable;
+  forgotten_run: ForgottenRunTable;
+  usage_day: UsageDayTable;
 }

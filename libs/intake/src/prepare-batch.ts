@@ -34,6 +34,7 @@ const OPTIONS = [
   'pilot',
   'max_cost_usd',
   'max_output_tokens',
+  'expires_in_days',
 ];
 
 /**

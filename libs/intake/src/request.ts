@@ -148,6 +148,7 @@ export interface BatchOptions extends CapRequest {
   readonly apply?: 'auto' | 'review' | null | undefined;
   readonly hold_if?: { readonly shrinks_by: number } | null | undefined;
   readonly pilot?: PilotRequest | null | undefined;
+  readonly expires_in_days?: number | null | undefined;
 }
 
 /** A submitted batch, validated against the API's schema. */

@@ -60,6 +60,7 @@ export async function storeBatch(
     apply: options.apply ?? 'auto',
     hold_if: options.hold_if ?? null,
     pilot: options.pilot == null ? null : toPilot(options.pilot),
+    expires_in_days: options.expires_in_days ?? null,
     cap: lowerCap(toCap(options), settings.max_cost_nanousd ?? null),
     idempotency,
     tick: settings.tick,

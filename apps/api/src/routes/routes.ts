@@ -16,6 +16,7 @@ import { resetMessages } from './agents/reset-messages.ts';
 import { updateAgent } from './agents/update.ts';
 import { downloadResults } from './batch-results/download.ts';
 import { cancelBatch } from './batches/cancel.ts';
+import { deleteBatch } from './batches/delete.ts';
 import { listSkipped } from './batches/skipped.ts';
 import { createBatch } from './batches/create.ts';
 import { listBatchMessages } from './batches/list-messages.ts';
@@ -48,6 +49,7 @@ import { listSteps, listStepsOfRun, retrieveStep } from './steps/read.ts';
 import { listTags } from './tags/list.ts';
 import { deleteTool, updateTool } from './tools/change.ts';
 import { createTool, upsertTool } from './tools/create.ts';
+import { retrieveUsage } from './usage/read.ts';
 import { addBaseTools, listTools, retrieveTool } from './tools/read.ts';
 
 type Route = (app: App, context: Context) => void;
@@ -69,7 +71,7 @@ const KEYED: readonly Route[] = [
   ...[resumeSchedule, runSchedule, previewRule, previewSchedule, listTicks],
   ...[listSteps, retrieveStep],
   ...[listModels, listEmbeddingModels, listTags],
-  ...[streamEvents, auditNow, metrics],
+  ...[streamEvents, auditNow, metrics, retrieveUsage],
 ];
 
 const BATCHES: readonly BatchRoute[] = [
@@ -81,6 +83,7 @@ const BATCHES: readonly BatchRoute[] = [
   streamBatchEvents,
   listBatches,
   cancelBatch,
+  deleteBatch,
   pauseBatch,
   resumeBatch,
   changeBatchCaps,

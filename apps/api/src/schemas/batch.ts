@@ -136,6 +136,15 @@ export const batchInput = z
         'Sends a sample of the runs first, alone. When they have ended, `pilot` of the batch has their cost, ends and ' +
           'errors, and the projected cost of all runs. Beyond Letta.',
       ),
+    expires_in_days: z
+      .int()
+      .min(1)
+      .max(3_650)
+      .nullish()
+      .describe(
+        'Days after its end at which the batch is forgotten, as by DELETE. Default: RETENTION_DAYS of the workers, or never. ' +
+          'Beyond Letta.',
+      ),
     ...fleetFields,
   })
   .superRefine((body, context) => {
@@ -328,6 +337,10 @@ export const batchResponse = z
       .nullable()
       .describe('The schedule that submitted it; null for none, or a deleted one.'),
     tick_due_at: z.string().nullable().describe('The tick of the schedule.'),
+    expires_at: z
+      .string()
+      .nullable()
+      .describe('When an ended batch with `expires_in_days` is forgotten. Beyond Letta.'),
     metadata: z.record(z.string(), z.unknown()).nullable().describe('As given by the caller; null if none.'),
     callback_url: z.string().nullable(),
     callback_events: z.array(z.enum(CALLBACK_EVENTS)).describe('Beyond Letta.'),

@@ -68,6 +68,7 @@ export function toBatchResponse(batch: BatchRow): BatchResponse {
     pilot: toPilot(batch),
     schedule_id: batch.schedule_id === null ? null : toWireId('schedule', batch.schedule_id),
     tick_due_at: batch.tick_due_at?.toISOString() ?? null,
+    expires_at: batch.expires_at?.toISOString() ?? null,
     metadata: batch.metadata,
     callback_url: batch.callback_url,
     callback_events: [...batch.callback_events],

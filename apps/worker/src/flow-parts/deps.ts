@@ -96,6 +96,8 @@ export const HOOK_POINTS = [
   'tools.before_commit',
   'tools.after_commit',
   'finish.before_commit',
+  'forget.before_commit',
+  'forget.after_commit',
   'cancel.before_commit',
   'cancel.after_commit',
   'cancel.after_upstream',
@@ -150,8 +152,10 @@ export interface FlowSettings {
   readonly reconcile: ReconcilePolicy;
   readonly refusal: RefusalPolicy;
   readonly breaker: BreakerPolicy;
-  /** Milliseconds between two audits of the whole database, over all workers. */
+  /** Milliseconds between two audits, over all workers. */
   readonly audit_interval_ms: number;
+  /** Days after which ended batches are forgotten; null: never, unless a batch says so. */
+  readonly retention_days: number | null;
   /**
    * True if only Nightshift creates batches under the credential. A second batch of a submission is then cancelled at once.
    */

@@ -1,6 +1,7 @@
 import type { BatchState, ProviderBatchState } from '@nightshift/agent-core';
 import { readDueWork } from '@nightshift/db';
 import type { FlowDeps } from '../flow-parts/deps.ts';
+import { PROVIDER_BATCH_DAYS } from './forget-batches/forget-batches.ts';
 import { DELETED_ITEM_DAYS, EVENT_DAYS, IDEMPOTENCY_KEY_DAYS } from './sweep/sweep.ts';
 
 /** Flows that look for due rows. */
@@ -17,6 +18,7 @@ export type DueFlow =
   | 'webhook'
   | 'sweep'
   | 'audit'
+  | 'forget'
   | 'fire';
 
 /** Flows by the state of a due provider batch; null for final states. */
@@ -57,6 +59,8 @@ export async function findDueFlows({
     idempotency_key_days: IDEMPOTENCY_KEY_DAYS,
     deleted_item_days: DELETED_ITEM_DAYS,
     event_days: EVENT_DAYS,
+    retention_days: settings.retention_days,
+    provider_batch_days: PROVIDER_BATCH_DAYS,
     late_runs_max: Math.random() * ALL_LATE_EVERY < 1 ? null : LATE_RUNS_MAX,
   });
   const flows = new Set<DueFlow>();
@@ -67,6 +71,7 @@ export async function findDueFlows({
   if (due.open_calls) flows.add('tools');
   if (due.sweep) flows.add('sweep');
   if (due.audit) flows.add('audit');
+  if (due.forget) flows.add('forget');
   if (due.schedules) flows.add('fire');
   return flows;
 }

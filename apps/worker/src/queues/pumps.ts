@@ -4,6 +4,7 @@ import { auditBooks } from '../flows/audit-books/audit-books.ts';
 import { cancelBatch } from '../flows/cancel-batch/cancel-batch.ts';
 import { composeProviderBatch } from '../flows/compose-provider-batch/compose-provider-batch.ts';
 import type { FlowDeps, FlowReport } from '../flow-parts/deps.ts';
+import { forgetBatches } from '../flows/forget-batches/forget-batches.ts';
 import { deliverWebhooks } from '../flows/deliver-webhooks/deliver-webhooks.ts';
 import { findDueFlows, type DueFlow } from '../flows/find-due-flows.ts';
 import { fireSchedules } from '../flows/fire-schedules/fire-schedules.ts';
@@ -38,6 +39,7 @@ const FLOWS: Readonly<
   webhook: { flow: deliverWebhooks, lanes: 4 },
   sweep: { flow: sweep, lanes: 1 },
   audit: { flow: auditBooks, lanes: 1 },
+  forget: { flow: forgetBatches, lanes: 1 },
   fire: { flow: fireSchedules, lanes: 1 },
   hunt: { flow: huntOrphans, lanes: 1 },
 };

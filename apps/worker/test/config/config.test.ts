@@ -85,6 +85,7 @@ test('every absent variable has its documented default', () => {
       breaker: expect.any(Object),
       workspace_is_ours: false,
       audit_interval_ms: 600_000,
+      retention_days: null,
       prices: SHIPPED_PRICES,
     },
   });
@@ -157,6 +158,7 @@ const GIVEN: readonly (readonly [
   ['SWEEP_INTERVAL_MS', '400', (c) => c.sweep_interval_ms, 400],
   ['HUNT_INTERVAL_MS', '700', (c) => c.hunt_interval_ms, 700],
   ['AUDIT_INTERVAL_MS', '800', (c) => c.settings.audit_interval_ms, 800],
+  ['RETENTION_DAYS', '30', (c) => c.settings.retention_days, 30],
   ['GATHER_WINDOW_MS', '0', (c) => c.settings.gather_window_ms, 0],
   ['REQUESTS_MAX', '100000', (c) => c.settings.requests_max, 100_000],
   ['BODY_BYTES_MAX', '240000000', (c) => c.settings.body_bytes_max, 240_000_000],

@@ -69,7 +69,15 @@ test('a halt outlasts its violation: until a resume, each audit is an alarm and 
       return auditBooks(worker);
     };
     expect(await auditBooksAgain()).toEqual({
-      ...{ flow: 'audit-books', worked: true, violations: 0, broken: '', halted: false, alarm: false },
+      ...{
+        flow: 'audit-books',
+        worked: true,
+        covers: 'all',
+        violations: 0,
+        broken: '',
+        halted: false,
+        alarm: false,
+      },
     });
     await halted.rows('update provider_batch set request_count = request_count + 1');
     const told = {

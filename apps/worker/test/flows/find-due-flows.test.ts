@@ -6,6 +6,7 @@ import { cancelBatch } from '../../src/flows/cancel-batch/cancel-batch.ts';
 import { composeProviderBatch } from '../../src/flows/compose-provider-batch/compose-provider-batch.ts';
 import { deliverWebhooks } from '../../src/flows/deliver-webhooks/deliver-webhooks.ts';
 import type { FlowDeps, FlowReport } from '../../src/flow-parts/deps.ts';
+import { forgetBatches } from '../../src/flows/forget-batches/forget-batches.ts';
 import { findDueFlows, type DueFlow } from '../../src/flows/find-due-flows.ts';
 import { fireSchedules } from '../../src/flows/fire-schedules/fire-schedules.ts';
 import { finishBatch } from '../../src/flows/finish-batch/finish-batch.ts';
@@ -30,6 +31,7 @@ const FLOWS: Readonly<Record<DueFlow, (deps: FlowDeps) => Promise<FlowReport>>> 
   webhook: deliverWebhooks,
   sweep,
   audit: auditBooks,
+  forget: forgetBatches,
   fire: fireSchedules,
 };
 

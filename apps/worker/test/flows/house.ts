@@ -174,6 +174,7 @@ const FAST: Partial<FlowSettings> = {
   breaker: { failures_min: 3, rest_ms: 0, rest_ms_max: 0 },
   workspace_is_ours: true,
   audit_interval_ms: 600_000,
+  retention_days: null,
   prices: SHIPPED_PRICES,
 };
 
@@ -333,7 +334,7 @@ export async function openHouse(
     },
     async bury(worker) {
       worker.leases.close();
-      for (const table of ['batch', 'provider_batch', 'run_chunk', 'credential']) {
+      for (const table of ['batch', 'provider_batch', 'run_chunk', 'credential', 'forgotten_batch']) {
         await house.rows(
           `update ${table} set lease_until = app_now() - interval '1 millisecond'
             where lease_owner = $1 and lease_until > app_now()`,

@@ -1,9 +1,10 @@
 import { sql, type RawBuilder } from 'kysely';
-import { readNow, type Database } from '../connect.ts';
+import { readNow, type Database, type Tx } from '../connect.ts';
 import { BUDGET_INVARIANTS } from './budget-invariants.ts';
 import { CURSOR_INVARIANTS } from './cursor-invariants.ts';
 import { END_INVARIANTS } from './end-invariants.ts';
-import type { Invariant } from './invariant.ts';
+import type { Invariant, Part } from './invariant.ts';
+import { narrowTo, type AuditScope } from './scope.ts';
 import { livenessInvariant, OTHER_INVARIANTS } from './other-invariants.ts';
 import { PILOT_INVARIANTS } from './pilot-invariants.ts';
 import { PROVIDER_BATCH_INVARIANTS } from './provider-batch-invariants.ts';
@@ -24,6 +25,8 @@ export interface AuditOptions {
   readonly stalledAfterMs?: number;
   /** Selects invariants by id. Default: all. */
   readonly among?: (id: string) => boolean;
+  /** Default: all rows. */
+  readonly scope?: AuditScope | null;
 }
 
 const STALLED_AFTER_MS = 15 * 60_000;
@@ -46,8 +49,8 @@ export function invariants(options: AuditOptions = {}, now?: RawBuilder<Date>): 
 }
 
 /**
- * Checks the whole database in one snapshot and returns the violations, at most 20 rows per invariant.
- * It takes no row locks, writes nothing and may run beside workers; on a large database it reads every table several times.
+ * Checks the database, or the rows of a scope, in one snapshot and returns the violations, at most 20 rows per invariant.
+ * It takes no row locks, writes nothing and may run beside workers; without a scope it reads every table several times.
  * It cannot detect a double payment: only the provider's own list shows it.
  */
 export async function auditInvariants(
@@ -58,17 +61,31 @@ export async function auditInvariants(
     .transaction()
     .setIsolationLevel('repeatable read')
     .setAccessMode('read only')
-    .execute(async (trx) => {
-      const violations: Violation[] = [];
-      // The first statement takes the snapshot; the clock moves on during the audit.
-      const now = sql<Date>`${await readNow(trx)}::timestamptz`;
-      for (const { id, name, sql: broken } of invariants(options, now)) {
-        if (options.among?.(id) === false) continue;
-        const { rows } = await sql<
-          Record<string, unknown>
-        >`select * from (${broken}) as broken limit ${ROWS_MAX}`.execute(trx);
-        violations.push(...rows.map((row) => ({ id, name, row })));
-      }
-      return violations;
-    });
+    .execute((trx) => auditIn(trx, options));
+}
+
+/** As {@link auditInvariants}, in the caller's snapshot. */
+export async function auditIn(trx: Tx, options: AuditOptions = {}): Promise<readonly Violation[]> {
+  const violations: Violation[] = [];
+  // The first statement takes the snapshot; the clock moves on during the audit.
+  const now = sql<Date>`${await readNow(trx)}::timestamptz`;
+  const narrow = options.scope == null ? null : await narrowTo(trx, options.scope);
+  for (const invariant of invariants(options, now)) {
+    const { id, name } = invariant;
+    if (options.among?.(id) === false) continue;
+    for (const part of partsOf(invariant, narrow !== null)) {
+      const broken = narrow === null ? part.sql : await narrow(part);
+      if (broken === null) continue;
+      const { rows } = await sql<
+        Record<string, unknown>
+      >`select * from (${broken}) as broken limit ${ROWS_MAX}`.execute(trx);
+      violations.push(...rows.map((row) => ({ id, name, row })));
+    }
+  }
+  return violations;
+}
+
+/** Returns the statements that check an invariant: apart for an audit of a scope, else together. */
+function partsOf({ parts, reads, sql: whole }: Invariant, isScoped: boolean): readonly Part[] {
+  return isScoped && parts !== undefined ? parts : [{ reads: reads ?? 'work', sql: whole }];
 }

@@ -3,6 +3,7 @@ import type { Database, Tx } from '../connect.ts';
 import { NOW } from '../fragments.ts';
 import { isAuditDue } from '../reads/due-conditions.ts';
 import type { Violation } from './audit-invariants.ts';
+import type { AuditScope } from './scope.ts';
 
 /** The findings of the last completed audit. */
 export interface AuditReport {
@@ -43,11 +44,59 @@ export async function claimAudit(
   return rows.length === 1;
 }
 
-/** Stores an audit's findings and deletes reports older than a week. */
-export async function commitAudit(trx: Tx, id: string, violations: readonly Violation[]): Promise<void> {
+/** Days in which the slices of audits read all rows: a week, with a reserve. */
+const SLICES_DAYS = 6;
+
+/**
+ * Reads the scope of the audit that begins now; null: all rows. It is all rows without an audit within the last week that read
+ * its whole scope, and after a violation, until an audit of all rows finds none.
+ * Changed batches are those since the begin of the last such audit. The slice begins where its slice ended, and holds the share
+ * of all runs that matches the time since: in a week all rows are read.
+ * Index: `audit_report_by_age`; reads all batches.
+ */
+export async function readAuditScope(db: Database): Promise<AuditScope | null> {
+  const { rows } = await sql<{ since: Date | null; after: string | null; share: number }>`
+    select l.covered_to as since, l.slice_to as after,
+           least(1, extract(epoch from app_now() - l.covered_to) / (${SLICES_DAYS}::int * 86400))::float8 as share
+      from (select covered_to, slice_to from audit_report where finished_at is not null order by started_at desc limit 1) l
+  `.execute(db);
+  const [last] = rows;
+  if (last === undefined || last.since === null) return null;
+  const { since, after, share } = last;
+  return { since, slice: { after, to: await readSliceEnd(db, after, share) } };
+}
+
+/** Returns the id of the batch whose runs complete the share; null when no batch follows. */
+async function readSliceEnd(db: Database, after: string | null, share: number): Promise<string | null> {
+  const { rows } = await sql<{ id: string }>`
+    with counted as (
+      select id, sum(accepted + 1) over (order by id) as upto, sum(accepted + 1) over () as total from batch),
+    behind as (select coalesce(max(upto), 0) as upto from counted where id <= ${after}::uuid)
+    select c.id from counted c cross join behind b
+     where c.id > coalesce(${after}::uuid, '00000000-0000-0000-0000-000000000000') and c.upto - b.upto >= c.total * ${share}::float8
+     order by c.id limit 1
+  `.execute(db);
+  return rows[0]?.id ?? null;
+}
+
+/**
+ * Stores an audit's findings and deletes reports older than a week. `scope`: the rows that were read; undefined: the audit
+ * is not over.
+ */
+export async function commitAudit(
+  trx: Tx,
+  id: string,
+  violations: readonly Violation[],
+  scope?: AuditScope | null,
+): Promise<void> {
+  const isClean = scope !== undefined && violations.length === 0;
   await trx
     .updateTable('audit_report')
-    .set({ finished_at: NOW, violations: JSON.stringify(violations) })
+    .set((eb) => ({
+      finished_at: NOW,
+      violations: JSON.stringify(violations),
+      ...(isClean ? { covered_to: eb.ref('started_at'), slice_to: scope?.slice.to ?? null } : {}),
+    }))
     .where('id', '=', id)
     .execute();
   await trx

@@ -6,6 +6,7 @@ export const BUDGET_INVARIANTS: readonly Invariant[] = [
   {
     id: 'I23',
     name: 'the spending and reservations of a batch exceed its caps at most by answers above their reservation, which are counted',
+    reads: 'all',
     sql: sql`
       select batch_id, max_cost_nanousd, spent_nanousd, reserved_nanousd, max_output_tokens, spent_output_tokens,
              reserved_output_tokens
@@ -49,6 +50,7 @@ export const BUDGET_INVARIANTS: readonly Invariant[] = [
   {
     id: 'I23d',
     name: 'runs that wait for room are found again: an open reservation will be released, or the batch is paused',
+    reads: 'all',
     sql: sql`
       select g.batch_id, b.state, g.room, g.reserved_output_tokens
         from batch_budget g join batch b on b.id = g.batch_id
@@ -57,6 +59,7 @@ export const BUDGET_INVARIANTS: readonly Invariant[] = [
   {
     id: 'I24',
     name: 'a step whose line is quarantined has booked the cost in that line',
+    reads: 'all',
     sql: sql`
       select l.provider_batch_id, l.line_number, l.custom_id, s.state, l.bill->'usage' as reported,
              s.input_tokens, s.output_tokens, s.cache_write_5m_tokens, s.cache_write_1h_tokens, s.cache_read_tokens

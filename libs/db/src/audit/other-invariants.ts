@@ -1,24 +1,27 @@
 import { sql, type RawBuilder } from 'kysely';
-import type { Invariant } from './invariant.ts';
+import { UNMERGED } from '../fragments.ts';
+import { inParts, type Invariant } from './invariant.ts';
 
 /** Memory, schedules, callbacks, idempotency keys and projects. */
 export const OTHER_INVARIANTS: readonly Invariant[] = [
   {
     id: 'I16',
     name: 'the revisions of a block are numbered from 1 without a gap, and its head is the last',
+    reads: 'blocks',
     sql: sql`
       select b.id as block_id, b.head_revision, min(r.revision) as first, max(r.revision) as last, count(r.revision)::int as revisions
         from block b left join block_revision r on r.block_id = b.id
-       group by b.id
+       group by b.id, b.head_revision
       having min(r.revision) is distinct from 1 or max(r.revision) <> count(r.revision) or max(r.revision) <> b.head_revision`,
   },
   {
     id: 'I16b',
     name: 'every revision that a request shows is kept',
+    reads: 'keys',
     sql: sql`
       select s.run_id, s.number, s.attempt, u.block_id, u.revision
         from step s cross join lateral unnest(s.block_ids, s.block_revisions) as u(block_id, revision)
-       where not exists (select 1 from block_revision r where r.block_id = u.block_id and r.revision = u.revision)`,
+       where not exists (select 1 from block_revision r where r.block_id = u.block_id and r.revision = u.revision ${UNMERGED})`,
   },
   {
     id: 'I16c',
@@ -29,7 +32,8 @@ export const OTHER_INVARIANTS: readonly Invariant[] = [
        where r.run_id is not null and not exists (
          select 1 from tool_call c join run on run.id = c.run_id
           where c.run_id = r.run_id and c.step_number = r.step_number and c.tool_use_id = r.tool_use_id and c.kind = 'memory'
-            and run.batch_id = r.batch_id)`,
+            and run.batch_id = r.batch_id)
+         and not exists (select from forgotten_batch f where f.id = r.batch_id)`,
   },
   {
     id: 'I16d',
@@ -40,11 +44,13 @@ export const OTHER_INVARIANTS: readonly Invariant[] = [
        where not exists (
          select 1 from tool_call c join run on run.id = c.run_id
           where c.run_id = e.run_id and c.step_number = e.step_number and c.tool_use_id = e.tool_use_id and c.kind = 'memory'
-            and run.batch_id = e.batch_id and run.agent_id = e.agent_id)`,
+            and run.batch_id = e.batch_id and run.agent_id = e.agent_id)
+         and not exists (select from forgotten_batch f where f.id = e.batch_id)`,
   },
   {
     id: 'I16e',
     name: 'no agent has a block that is deleted',
+    reads: 'all, weekly',
     sql: sql`
       select k.agent_id, k.block_id, b.deleted_at
         from agent_block k join block b on b.id = k.block_id
@@ -53,6 +59,7 @@ export const OTHER_INVARIANTS: readonly Invariant[] = [
   {
     id: 'I17',
     name: 'a schedule starts one batch per due moment, each batch for one moment, none ahead of time',
+    reads: 'all',
     sql: sql`
       select 'tick ahead of its schedule' as what, t.schedule_id as id, t.due_at
         from tick t join schedule s on s.id = t.schedule_id where not t.is_manual and t.due_at >= s.tick_due_at
@@ -64,6 +71,7 @@ export const OTHER_INVARIANTS: readonly Invariant[] = [
   {
     id: 'I18',
     name: 'a callback is sent for an ended batch that asked for one, and its delivery is due until it was tried',
+    reads: 'all',
     sql: sql`
       select id as batch_id, state, callback_url is not null as asked_for, callback_sent_at, callback_attempts, next_due_at
         from batch
@@ -74,7 +82,10 @@ export const OTHER_INVARIANTS: readonly Invariant[] = [
   {
     id: 'I20',
     name: 'related rows belong to one project',
-    sql: sql`
+    ...inParts([
+      {
+        reads: 'work',
+        sql: sql`
       select 'run of batch' as what, r.id from run r join batch b on b.id = r.batch_id where r.project_id <> b.project_id
       union all
       select 'run of agent', r.id from run r join agent a on a.id = r.agent_id where r.project_id <> a.project_id
@@ -97,11 +108,27 @@ export const OTHER_INVARIANTS: readonly Invariant[] = [
       union all
       select 'tool_call', c.run_id from tool_call c join run r on r.id = c.run_id where c.project_id <> r.project_id
       union all
-      select 'run_chunk', c.id
+      select 'block_event', e.block_id from block_event e join block b on b.id = e.block_id where e.project_id <> b.project_id
+      union all
+      select 'block_revision', r.block_id from block_revision r join block b on b.id = r.block_id where r.project_id <> b.project_id`,
+      },
+      {
+        reads: 'all',
+        sql: sql`
+      select 'run_chunk' as what, c.id
         from run_chunk c cross join lateral unnest(c.run_ids) as u(run_id) join run r on r.id = u.run_id
        where c.project_id <> r.project_id
       union all
-      select 'agent', a.id from agent a join conversation c on c.id = a.conversation_id where a.project_id <> c.project_id
+      select 'result_line', l.provider_batch_id
+        from result_line l join provider_batch p on p.id = l.provider_batch_id where l.project_id <> p.project_id
+      union all
+      select 'doubted_submission', d.provider_batch_id
+        from doubted_submission d join provider_batch p on p.id = d.provider_batch_id where d.project_id <> p.project_id`,
+      },
+      {
+        reads: 'all, weekly',
+        sql: sql`
+      select 'agent' as what, a.id from agent a join conversation c on c.id = a.conversation_id where a.project_id <> c.project_id
       union all
       select 'agent_block', ab.agent_id from agent_block ab join agent a on a.id = ab.agent_id join block b on b.id = ab.block_id
        where ab.project_id <> a.project_id or ab.project_id <> b.project_id
@@ -109,21 +136,11 @@ export const OTHER_INVARIANTS: readonly Invariant[] = [
       select 'agent_tool', k.agent_id from agent_tool k join agent a on a.id = k.agent_id join tool t on t.id = k.tool_id
        where k.project_id <> a.project_id or k.project_id <> t.project_id
       union all
-      select 'block_event', e.block_id from block_event e join block b on b.id = e.block_id where e.project_id <> b.project_id
-      union all
       select 'passage', p.id from passage p join agent a on a.id = p.agent_id where p.project_id <> a.project_id
       union all
       select 'held_change', h.draft_id from held_change h join batch b on b.id = h.batch_id where h.project_id <> b.project_id
       union all
-      select 'block_revision', r.block_id from block_revision r join block b on b.id = r.block_id where r.project_id <> b.project_id
-      union all
       select 'idempotency_key', k.batch_id from idempotency_key k join batch b on b.id = k.batch_id where k.project_id <> b.project_id
-      union all
-      select 'result_line', l.provider_batch_id
-        from result_line l join provider_batch p on p.id = l.provider_batch_id where l.project_id <> p.project_id
-      union all
-      select 'doubted_submission', d.provider_batch_id
-        from doubted_submission d join provider_batch p on p.id = d.provider_batch_id where d.project_id <> p.project_id
       union all
       select 'cursor_span', s.run_id from cursor_span s join run r on r.id = s.run_id where s.project_id <> r.project_id
       union all
@@ -131,10 +148,13 @@ export const OTHER_INVARIANTS: readonly Invariant[] = [
       union all
       select 'tick', t.schedule_id from tick t join schedule s on s.id = t.schedule_id left join batch b on b.id = t.batch_id
        where t.project_id <> s.project_id or t.project_id <> b.project_id`,
+      },
+    ]),
   },
   {
     id: 'I22',
     name: 'an idempotency key stands for one batch, and a batch for one key',
+    reads: 'all',
     sql: sql`
       select 'key' as what, key, count(*)::int as rows from idempotency_key group by project_id, key having count(*) > 1
       union all
@@ -151,6 +171,7 @@ export function livenessInvariant(stalledAfterMs: number, now: RawBuilder<Date> 
   return {
     id: 'I12',
     name: 'no row is due and unheld for long, and no row that only the sweep finds waits for long',
+    reads: 'open work',
     sql: sql`
       -- For an ended batch, its callback is due.
       select 'batch' as what, id, state, next_due_at, lease_until from batch

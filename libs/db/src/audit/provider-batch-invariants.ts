@@ -14,6 +14,7 @@ export const PROVIDER_BATCH_INVARIANTS: readonly Invariant[] = [
   {
     id: 'I7',
     name: 'a batch of the provider is one of ours, and a nonce names one submission',
+    reads: 'all',
     sql: sql`
       select 'provider_id' as what, provider_id as value, count(*)::int as rows
         from provider_batch where provider_id is not null group by provider_id having count(*) > 1
@@ -35,13 +36,14 @@ export const PROVIDER_BATCH_INVARIANTS: readonly Invariant[] = [
   {
     id: 'I9',
     name: 'a provider batch has the steps that it was sent with, at dense places, and an ingested one has all their answers',
+    reads: 'provider batches',
     sql: sql`
-      select p.id as provider_batch_id, p.state, p.request_count, count(s.run_id)::int as steps, max(s.ordinal) as last_ordinal,
+      select p.id as provider_batch_id, p.state, p.request_count, p.forgotten_steps, count(s.run_id)::int as steps, max(s.ordinal) as last_ordinal,
              count(s.run_id) filter (where s.state = 'sealed')::int as open
         from provider_batch p left join step s on s.provider_batch_id = p.id
        where p.state <> 'orphan_paid'
-       group by p.id
-      having p.request_count <> count(s.run_id) or coalesce(max(s.ordinal) + 1, 0) <> count(s.run_id) or min(s.ordinal) < 0
+       group by p.id, p.state, p.request_count, p.forgotten_steps
+      having p.request_count <> count(s.run_id) + p.forgotten_steps or max(s.ordinal) >= p.request_count or min(s.ordinal) < 0
           or (p.state = 'ingested' and count(s.run_id) filter (where s.state = 'sealed') > 0)`,
   },
   {
@@ -95,6 +97,7 @@ export const PROVIDER_BATCH_INVARIANTS: readonly Invariant[] = [
   {
     id: 'I15',
     name: 'a lease has an owner and an end or neither, its takeovers are epochs, and an ended row has no holder',
+    reads: 'all',
     sql: sql`
       with leased as (
         select 'batch' as what, id, lease_owner, lease_until, lease_epoch, takeovers,
@@ -104,6 +107,8 @@ export const PROVIDER_BATCH_INVARIANTS: readonly Invariant[] = [
                state in ('ingested', 'rejected', 'orphan_paid') from provider_batch
         union all
         select 'run_chunk', id, lease_owner, lease_until, lease_epoch, takeovers, false from run_chunk
+        union all
+        select 'forgotten_batch', id, lease_owner, lease_until, lease_epoch, takeovers, removed_at is not null from forgotten_batch
         union all
         select 'credential', id, lease_owner, lease_until, lease_epoch, 0, false from credential)
       select * from leased

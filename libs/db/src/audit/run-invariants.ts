@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
-import type { Invariant } from './invariant.ts';
+import { UNMERGED } from '../fragments.ts';
+import { inParts, type Invariant } from './invariant.ts';
 
 /** The relations of batches, runs and conversations. */
 export const RUN_INVARIANTS: readonly Invariant[] = [
@@ -9,7 +10,7 @@ export const RUN_INVARIANTS: readonly Invariant[] = [
     sql: sql`
       select b.id as batch_id, b.state, b.accepted, count(r.id)::int as runs, count(r.id) filter (where r.ended_at is null)::int as open
         from batch b left join run r on r.batch_id = b.id
-       group by b.id
+       group by b.id, b.state, b.accepted, b.completed_at
       having b.accepted <> count(r.id) or (b.completed_at is not null and count(r.id) filter (where r.ended_at is null) > 0)`,
   },
   {
@@ -31,7 +32,8 @@ export const RUN_INVARIANTS: readonly Invariant[] = [
       union all
       select a.batch_id, null, null, null, null, null
         from batch_agent a
-       where not exists (select from batch b where b.id = a.batch_id and b.project_id = a.project_id and b.source is not null)
+       where not exists (select from batch b where b.id = a.batch_id and b.project_id = a.project_id and b.source is not null
+                         union all select from forgotten_batch f where f.id = a.batch_id and f.removed_at is null)
           or not exists (select from agent g where g.id = a.agent_id and g.project_id = a.project_id)`,
   },
   {
@@ -73,14 +75,23 @@ export const RUN_INVARIANTS: readonly Invariant[] = [
   {
     id: 'I14b',
     name: 'a conversation is held by the one run that has started in it and not ended',
-    sql: sql`
+    ...inParts([
+      {
+        reads: 'work',
+        sql: sql`
       select r.id as run_id, r.state, r.conversation_id, c.run_id as holder
         from run r left join conversation c on c.id = r.conversation_id
-       where r.started_at is not null and r.ended_at is null and c.run_id is distinct from r.id
-      union all
-      select c.run_id, r.state, c.id, c.run_id
-        from conversation c left join run r on r.id = c.run_id
+       where r.started_at is not null and r.ended_at is null and c.run_id is distinct from r.id`,
+      },
+      {
+        reads: 'conversations',
+        sql: sql`
+      select c.run_id, r.state, c.id as conversation_id, c.run_id as holder
+        from conversation c
+        left join lateral (select * from run where id = c.run_id ${UNMERGED}) r on true
        where c.run_id is not null and (r.id is null or r.started_at is null or r.ended_at is not null or r.conversation_id <> c.id)`,
+      },
+    ]),
   },
   {
     id: 'I14c',
@@ -93,6 +104,7 @@ export const RUN_INVARIANTS: readonly Invariant[] = [
   {
     id: 'I14d',
     name: 'appended messages wait only while a run holds their conversation, numbered from 1 without a gap',
+    reads: 'all',
     sql: sql`
       select w.conversation_id, c.run_id as holder, count(*)::int as waiting, min(w.place) as first, max(w.place) as last
         from waiting_message w left join conversation c on c.id = w.conversation_id
@@ -138,6 +150,6 @@ export const RUN_INVARIANTS: readonly Invariant[] = [
     sql: sql`
       select r.id as run_id, r.max_steps, r.summary_steps, max(s.number) as steps
         from run r join step s on s.run_id = r.id
-       group by r.id having max(s.number) > r.max_steps + r.summary_steps`,
+       group by r.id, r.max_steps, r.summary_steps having max(s.number) > r.max_steps + r.summary_steps`,
   },
 ];

@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
-import type { Invariant } from './invariant.ts';
+import { UNMERGED } from '../fragments.ts';
+import { inParts, type Invariant } from './invariant.ts';
 
 /** The relations of steps, messages and tool calls to their runs: hot tables without foreign keys. */
 export const STEP_INVARIANTS: readonly Invariant[] = [
@@ -64,7 +65,7 @@ export const STEP_INVARIANTS: readonly Invariant[] = [
            where m.conversation_id = r.conversation_id and m.run_id = a.run_id and m.step_number = a.step_number
              -- Requests no longer show a run that failed because of its own content.
              and m.role = 'user'
-             and (m.shown or r.stop_reason in ('context_overflow', 'invalid_request', 'poison'))) u on true
+             and (m.shown or r.stop_reason in ('context_overflow', 'invalid_request', 'poison')) ${UNMERGED}) u on true
         left join lateral (
           select array_agg(e.value->>'tool_use_id' order by e.place) as ids
             from json_array_elements(case when not u.wrapped then u.content end) with ordinality e(value, place)
@@ -78,7 +79,7 @@ export const STEP_INVARIANTS: readonly Invariant[] = [
     name: 'an assistant message that requests show has as many calls as its step has rows of calls',
     sql: sql`
       select m.run_id, m.step_number, made.calls as made, known.calls as known
-        from message m
+        from message m join run r on r.id = m.run_id
        cross join lateral (
          select count(*)::int as calls
            from json_array_elements(case when json_typeof(m.content) = 'array' then m.content end) e(value)
@@ -92,7 +93,10 @@ export const STEP_INVARIANTS: readonly Invariant[] = [
   {
     id: 'I5c',
     name: 'requests start after the last summarised message, and every summary step has a summary',
-    sql: sql`
+    ...inParts([
+      {
+        reads: 'conversations',
+        sql: sql`
       select 'shown summary' as what, c.id, c.summary_to_seq as to_seq
         from conversation c
        where c.summary_to_seq is not null and (c.summary_to_seq <> c.context_from_seq - 1
@@ -103,9 +107,13 @@ export const STEP_INVARIANTS: readonly Invariant[] = [
        where not exists (
          select 1 from step s join run r on r.id = s.run_id
           where s.run_id = o.run_id and s.number = o.step_number and s.applied_at is not null and s.is_summary
-            and s.context_to_seq = o.to_seq and r.conversation_id = o.conversation_id)
-      union all
-      select 'step without its summary', s.run_id, s.context_to_seq
+            and s.context_to_seq = o.to_seq and r.conversation_id = o.conversation_id ${UNMERGED})
+         and not exists (select 1 from forgotten_run f where f.run_id = o.run_id)`,
+      },
+      {
+        reads: 'work',
+        sql: sql`
+      select 'step without its summary' as what, s.run_id as id, s.context_to_seq as to_seq
         from step s
        where s.is_summary and s.applied_at is not null and not exists (
          select 1 from conversation_summary o where o.run_id = s.run_id and o.step_number = s.number)
@@ -123,6 +131,8 @@ export const STEP_INVARIANTS: readonly Invariant[] = [
       select 'step under way', r.id, r.summarises_to_seq
         from run r join step s on s.run_id = r.id and s.number = r.step_number and s.attempt = r.attempt
        where s.state = 'sealed' and r.summarises_to_seq is distinct from case when s.is_summary then s.context_to_seq end`,
+      },
+    ]),
   },
   {
     id: 'I10',
@@ -130,40 +140,80 @@ export const STEP_INVARIANTS: readonly Invariant[] = [
     sql: sql`
       select s.run_id, s.number, s.attempt, s.sealed_at, b.cancel_requested_at
         from batch b join run r on r.batch_id = b.id join step s on s.run_id = r.id
-       where s.sealed_at > b.cancel_requested_at`,
+       where b.cancel_requested_at is not null and s.sealed_at > b.cancel_requested_at`,
   },
   {
     id: 'I21',
     name: 'every run, step, message and call has its parents, and every chunk its runs',
-    sql: sql`
+    ...inParts([
+      {
+        reads: 'work',
+        sql: sql`
       select 'run' as what, r.id as id, null::int as place, p.lacks
         from run r
        cross join lateral (values
-         ('batch', exists (select 1 from batch b where b.id = r.batch_id and b.project_id = r.project_id)),
+         ('batch', exists (select 1 from batch b where b.id = r.batch_id and b.project_id = r.project_id)
+            or exists (select 1 from forgotten_batch f where f.id = r.batch_id and f.project_id = r.project_id and f.removed_at is null)),
          ('agent', exists (select 1 from agent a where a.id = r.agent_id and a.project_id = r.project_id)),
          ('conversation', exists (select 1 from conversation c where c.id = r.conversation_id and c.project_id = r.project_id)),
          ('definition', exists (select 1 from definition d where d.id = r.definition_id and d.project_id = r.project_id))) p(lacks, is_there)
-       where not p.is_there
-      union all
+       where not p.is_there`,
+      },
+      {
+        reads: 'keys',
+        sql: sql`
       select 'step' as what, s.run_id as id, s.number as place, 'run' as lacks
         from step s where not exists (select 1 from run r where r.id = s.run_id)
       union all
       select 'step', s.run_id, s.number, 'provider_batch'
         from step s where not exists (select 1 from provider_batch p where p.id = s.provider_batch_id)
       union all
-      select 'message', m.conversation_id, m.seq, 'conversation'
+      select 'tool_call', c.run_id, c.step_number, 'applied step'
+        from tool_call c
+       where not exists (select 1 from step s where s.run_id = c.run_id and s.number = c.step_number and s.applied_at is not null)`,
+      },
+      {
+        reads: 'conversations',
+        sql: sql`
+      select 'message' as what, m.conversation_id as id, m.seq as place, 'conversation' as lacks
         from message m where not exists (select 1 from conversation c where c.id = m.conversation_id)
       union all
       select 'message', m.conversation_id, m.seq, 'run'
-        from message m where m.run_id is not null and not exists (select 1 from run r where r.id = m.run_id)
+        from message m where m.run_id is not null and not exists (select 1 from run r where r.id = m.run_id ${UNMERGED})
+         and not exists (select 1 from forgotten_run f where f.run_id = m.run_id)`,
+      },
+      {
+        reads: 'all, weekly',
+        sql: sql`
+      select * from (
+      with batches as (select id from batch union all select id from forgotten_batch where removed_at is null)
+      select 'held_change' as what, h.draft_id as id, null::int as place, 'batch' as lacks
+        from held_change h where h.batch_id not in (select id from batches)
       union all
-      select 'tool_call', c.run_id, c.step_number, 'applied step'
-        from tool_call c
-       where not exists (select 1 from step s where s.run_id = c.run_id and s.number = c.step_number and s.applied_at is not null)
+      select 'held_change', h.draft_id, null, 'block'
+        from held_change h where not exists (select 1 from block b where b.id = h.block_id)
       union all
-      select 'run_chunk', c.id, null, 'run'
+      select 'block', b.id, null, 'batch' from block b where b.held_by_batch_id not in (select id from batches)
+      union all
+      select 'passage', p.id, null, 'batch' from passage p where p.held_by_batch_id not in (select id from batches)
+      union all
+      select 'idempotency_key', k.batch_id, null, 'batch'
+        from idempotency_key k
+       where not exists (select 1 from batch b where b.id = k.batch_id union all select 1 from forgotten_batch f where f.id = k.batch_id)
+      union all
+      select 'tick', t.batch_id, null, 'batch'
+        from tick t
+       where t.batch_id is not null and not exists (
+         select 1 from batch b where b.id = t.batch_id union all select 1 from forgotten_batch f where f.id = t.batch_id)) named`,
+      },
+      {
+        reads: 'all',
+        sql: sql`
+      select 'run_chunk' as what, c.id, null::int as place, 'run' as lacks
         from run_chunk c where exists (
           select 1 from unnest(c.run_ids) as u(run_id) where not exists (select 1 from run r where r.id = u.run_id))`,
+      },
+    ]),
   },
   {
     id: 'I27',

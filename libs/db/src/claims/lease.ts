@@ -4,7 +4,7 @@ import type { Database, Tx } from '../connect.ts';
 import { AS_FIRST } from '../fragments.ts';
 
 /** The leased tables: coarse rows only, never a run or a step. */
-export type LeasedTable = 'batch' | 'provider_batch' | 'run_chunk' | 'credential';
+export type LeasedTable = 'batch' | 'provider_batch' | 'run_chunk' | 'credential' | 'forgotten_batch';
 
 /** A row and the epoch of its lease. Writes under a lease carry the epoch, which fences overtaken holders. */
 export interface Lease {
@@ -140,6 +140,7 @@ const GIVEN_BACK: Readonly<Record<LeasedTable, RawBuilder<unknown>>> = {
   batch: sql`and next_due_at is not null`,
   provider_batch: sql`and next_due_at is not null and state <> 'submitting'`,
   run_chunk: sql``,
+  forgotten_batch: sql`and next_due_at is not null`,
   credential: sql`and not exists (select from provider_batch p
                                   where p.state = 'submitting' and p.next_due_at is not null
                                     and p.credential = t.name and p.lease_owner = t.lease_owner)`,
@@ -151,7 +152,7 @@ const GIVEN_BACK: Readonly<Record<LeasedTable, RawBuilder<unknown>>> = {
  * Index: `batch_due`, `provider_batch_due`.
  */
 export async function releaseAllLeases(db: Database, owner: string): Promise<void> {
-  for (const table of ['batch', 'provider_batch', 'run_chunk', 'credential'] as const) {
+  for (const table of Object.keys(GIVEN_BACK) as LeasedTable[]) {
     await sql`
       update ${sql.table(table)} t set ${GIVE_LEASE_BACK}
        where lease_owner = ${owner} ${GIVEN_BACK[table]}

@@ -195,3 +195,108 @@ create trigger event_called_back after insert on event for each row when (new.ba
 
 -- ---------- Keeping and forgetting ----------
 
+-- Rows of a batch outlive its row for as long as a flow removes them, and some stay: the auditor checks them instead.
+alter table idempotency_key drop constraint idempotency_key_batch_id_fkey;
+alter table tick drop constraint tick_batch_id_fkey;
+alter table held_change drop constraint held_change_batch_id_fkey, drop constraint held_change_block_id_fkey;
+alter table block drop constraint block_held_by_batch_id_fkey;
+alter table passage drop constraint passage_held_by_batch_id_fkey;
+
+alter table batch
+  -- Days from its end until it is forgotten; null: RETENTION_DAYS of the workers decides.
+  add column expires_in_days integer check (expires_in_days >= 1),
+  add column expires_at timestamptz,
+  add constraint batch_expires check (expires_at is null or (completed_at is not null and expires_in_days is not null));
+create index batch_by_end on batch (completed_at, id) where completed_at is not null;
+create index batch_expiring on batch (expires_at) where expires_at is not null;
+
+-- Batches that are gone for callers. The flow `forget-batches` removes their runs; the row stays, because revisions, passages
+-- and messages that stay name them.
+create table forgotten_batch (
+  id uuid primary key,
+  project_id uuid not null references project,
+  state text not null check (state in ('completed','cancelled','failed')),
+  created_at timestamptz not null,
+  completed_at timestamptz not null,
+  -- For the monthly cap and the failed ticks of its schedule.
+  schedule_id uuid,
+  tick_due_at timestamptz,
+  cost_nanousd bigint not null,
+  forgotten_at timestamptz not null default app_now(),
+  -- Runs below it are removed.
+  next_ordinal integer not null default 0,
+  removed_at timestamptz,
+  next_due_at timestamptz,
+  lease_owner text,
+  lease_until timestamptz not null default '-infinity',
+  lease_epoch integer not null default 0,
+  takeovers integer not null default 0,
+  constraint forgotten_batch_due check ((removed_at is null) = (next_due_at is not null)),
+  constraint forgotten_batch_tick check ((schedule_id is null) = (tick_due_at is null))
+);
+create index forgotten_batch_due on forgotten_batch (next_due_at) where next_due_at is not null;
+create index forgotten_batch_by_schedule on forgotten_batch (schedule_id, created_at) where schedule_id is not null;
+
+-- Removed runs whose messages stay in the conversation of their agent.
+create table forgotten_run (
+  run_id uuid primary key,
+  batch_id uuid not null,
+  project_id uuid not null
+);
+
+-- Steps that were removed with their runs.
+alter table provider_batch add column forgotten_steps integer not null default 0;
+alter table provider_batch add constraint provider_batch_steps_forgotten check (forgotten_steps between 0 and request_count);
+create index provider_batch_emptied on provider_batch (created_at) where forgotten_steps > 0 and forgotten_steps = request_count;
+
+-- Why the run of a span ended, once the run is removed. A span that a later one replaces is removed with it.
+alter table cursor_span add column stop_reason text;
+
+-- Use of ended batches by UTC day of the answer or end, model, tags and schedule. Written with the end of a batch.
+create table usage_day (
+  project_id uuid not null references project,
+  day date not null,
+  -- Handle of the model of the runs.
+  model text not null,
+  tags text[] not null,
+  schedule_id uuid,
+  completed bigint not null,
+  failed bigint not null,
+  cancelled bigint not null,
+  steps bigint not null,
+  input_tokens bigint not null,
+  output_tokens bigint not null,
+  cache_write_tokens bigint not null,
+  cache_read_tokens bigint not null,
+  cost_nanousd bigint not null,
+  -- Answers of models without a price; their cost is not counted.
+  unpriced_steps bigint not null,
+  unique nulls not distinct (project_id, day, model, tags, schedule_id)
+);
+
+-- Batches that ended before this migration.
+insert into usage_day
+select b.project_id, u.day, d.model, b.tags, b.schedule_id, sum(u.completed), sum(u.failed), sum(u.cancelled), sum(u.steps),
+       sum(u.input_tokens), sum(u.output_tokens), sum(u.cache_write_tokens), sum(u.cache_read_tokens), sum(u.cost_nanousd),
+       sum(u.unpriced_steps)
+  from batch b
+  join run r on r.batch_id = b.id
+  join definition d on d.id = r.definition_id
+ cross join lateral (
+   select (coalesce(s.applied_at, s.ended_at) at time zone 'UTC')::date as day,
+          0 as completed, 0 as failed, 0 as cancelled, (s.applied_at is not null)::int as steps,
+          s.input_tokens, s.output_tokens, s.cache_write_5m_tokens + s.cache_write_1h_tokens as cache_write_tokens,
+          s.cache_read_tokens, coalesce(s.cost_nanousd, 0) as cost_nanousd, (s.cost_nanousd is null)::int as unpriced_steps
+     from step s where s.run_id = r.id and s.state <> 'sealed'
+   union all
+   select (r.ended_at at time zone 'UTC')::date, (r.state = 'completed')::int, (r.state in ('failed', 'expired'))::int,
+          (r.state = 'cancelled')::int, 0, 0, 0, 0, 0, 0, 0
+    where r.ended_at is not null) u
+ where b.completed_at is not null
+ group by b.project_id, u.day, d.model, b.tags, b.schedule_id;
+
+alter table audit_report
+  -- A later audit reads the batches that were open or ended since; null: the audit is not over, or found a violation.
+  add column covered_to timestamptz,
+  -- The last id of the slice of old rows that it read; null: it read the last slice.
+  add column slice_to uuid;

@@ -81,3 +81,33 @@ export function isAuditDue(intervalMs: number): RawBuilder<boolean> {
                            interval '1 day')
                 from audit_report l where l.finished_at is not null order by l.started_at desc limit 1)))`;
 }
+
+/**
+ * For a batch `b`: changes of its memory, or passages, are held for review.
+ * Index: primary key of `held_change`, `passage_by_batch`.
+ */
+export const IS_UNSETTLED: RawBuilder<boolean> = sql`(
+  exists (select from held_change h where h.batch_id = b.id and h.state = 'held')
+  or exists (select from passage p where p.batch_id = b.id and p.held_by_batch_id is not null))`;
+
+/**
+ * Selects the ids of up to `limit` batches whose time is over, by the database's clock: `retentionDays` after their end, or
+ * at the time of their own. Left out: batches with a callback to deliver, an open review, or a retry that is being received.
+ * Index: `batch_by_end`, `batch_expiring`.
+ */
+export function isExpired(retentionDays: number | null, limit: number): RawBuilder<unknown> {
+  const is_free = sql`b.next_due_at is null and not ${IS_UNSETTLED}
+    and not exists (select from batch r where r.retry_of = b.id and r.state = 'receiving')`;
+  return sql`
+    (select b.id from batch b where b.expires_at <= (select app_now()) and ${is_free} order by b.expires_at limit ${limit})
+    union all
+    (select b.id from batch b
+      where b.completed_at < (select app_now()) - ${retentionDays}::int * interval '1 day' and b.expires_in_days is null and ${is_free}
+      order by b.completed_at limit ${limit})`;
+}
+
+/** For a provider batch: all its steps are removed, and it is older than `days`. Index: `provider_batch_emptied`. */
+export function isEmptied(days: number): RawBuilder<boolean> {
+  return sql`forgotten_steps > 0 and forgotten_steps = request_count and next_due_at is null
+    and created_at < (select app_now()) - ${days}::int * interval '1 day'`;
+}

@@ -7,6 +7,8 @@ import {
   IS_IDLE,
   isAnyOverdue,
   isAuditDue,
+  isEmptied,
+  isExpired,
   isOldDeletedItem,
   isOldEvent,
   isOldKey,
@@ -24,6 +26,10 @@ export interface DueWorkQuestion<P extends ProviderBatchState, B extends BatchSt
   readonly deleted_item_days: number;
   /** Age at which events are forgotten. Unit: days. */
   readonly event_days: number;
+  /** Age at which ended batches are forgotten; null: never. Unit: days. */
+  readonly retention_days: number | null;
+  /** Age at which provider batches without steps are removed. Unit: days. */
+  readonly provider_batch_days: number;
   /** Maximum runs past their deadline to examine, including runs at the provider; null: all. */
   readonly late_runs_max: number | null;
 }
@@ -42,6 +48,8 @@ export interface DueWork<P extends ProviderBatchState, B extends BatchState> {
   /** A sweep may find work without a due row, or rows to delete. */
   readonly sweep: boolean;
   readonly audit: boolean;
+  /** Batches are to be forgotten, or rows of forgotten ones removed. */
+  readonly forget: boolean;
   /** A schedule is due, or will be within a minute: the flow then waits for the exact time. */
   readonly schedules: boolean;
 }
@@ -71,6 +79,9 @@ export async function readDueWork<P extends ProviderBatchState, B extends BatchS
              or exists (select from deleted_item where ${isOldDeletedItem(question.deleted_item_days)})
              or exists (select from event where ${isOldEvent(question.event_days)}) as sweep,
            ${isAuditDue(question.audit_interval_ms)} as audit,
+           exists (select from forgotten_batch where ${IS_DUE})
+             or exists (${isExpired(question.retention_days, 1)})
+             or exists (select from provider_batch where ${isEmptied(question.provider_batch_days)}) as forget,
            exists (select from schedule where next_due_at <= app_now() + interval '1 minute') as schedules
   `.execute(db);
   const [row] = rows;

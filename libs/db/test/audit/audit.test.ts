@@ -1,7 +1,10 @@
 import { sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import {
+  auditIn,
   auditInvariants,
+  MONEY_INVARIANTS,
+  type AuditScope,
   claimDueBatches,
   claimToolsChunk,
   commitBatchFinish,
@@ -216,10 +219,23 @@ async function isBroken(trx: Tx, id: string): Promise<boolean> {
   return rows.length > 0;
 }
 
+/** All batches as a slice, and none as changed. */
+const SLICE_OF_ALL: AuditScope = { since: new Date('2999-01-01'), slice: { after: null, to: null } };
+/** All batches as changed, and an empty slice. */
+const ALL_CHANGED: AuditScope = {
+  since: new Date(0),
+  slice: { after: '00000000-0000-0000-0000-000000000000', to: '00000000-0000-0000-0000-000000000000' },
+};
+
+/** True if an audit of a scope finds a violation of the invariant. */
+async function isFound(trx: Tx, id: string, scope: AuditScope): Promise<boolean> {
+  return (await auditIn(trx, { scope, among: (candidate) => candidate === id })).length > 0;
+}
+
 class Undone extends Error {}
 
 /** True if the statements, which are rolled back, break the invariant. Triggers are off; a case may drop a constraint. */
-async function breaks(id: string, statements: readonly string[]): Promise<boolean> {
+async function breaks(id: string, statements: readonly string[], find = isBroken): Promise<boolean> {
   let broken = false;
   await inTransaction(db, async (trx) => {
     await sql`set local session_replication_role = replica`.execute(trx);
@@ -228,7 +244,7 @@ async function breaks(id: string, statements: readonly string[]): Promise<boolea
       touched += (await sql.raw(statement).execute(trx)).numAffectedRows ?? 0n;
     }
     expect(touched, 'the break found a row to break').toBeGreaterThan(0n);
-    broken = await isBroken(trx, id);
+    broken = await find(trx, id);
     throw new Undone();
   }).catch((error: unknown) => {
     if (!(error instanceof Undone)) throw error;
@@ -787,6 +803,18 @@ test('a database with all kinds of rows breaks no invariant', async () => {
   ]);
 });
 
+test('no slice and no changed batch alone breaks an invariant', async () => {
+  const { rows } = await sql<{ id: string }>`select id from batch order by id`.execute(db);
+  expect(rows.length).toBeGreaterThan(1);
+  expect(await auditInvariants(db, { scope: SLICE_OF_ALL })).toEqual([]);
+  expect(await auditInvariants(db, { scope: ALL_CHANGED })).toEqual([]);
+  const ends = [null, ...rows.map(({ id }) => id), null];
+  for (const [at, to] of ends.entries()) {
+    const slice = { after: ends[at - 1] ?? null, to };
+    expect(await auditInvariants(db, { scope: { since: new Date('2999-01-01'), slice } })).toEqual([]);
+  }
+});
+
 test('every invariant has a unique id and a case that breaks it', () => {
   const ids = invariants().map((invariant) => invariant.id);
   expect(new Set(ids).size).toBe(ids.length);
@@ -826,6 +854,15 @@ describe('a violation is found', () => {
   test.each(cases)('$id: $what', async ({ id, statements }) => {
     expect(await breaks(id, statements)).toBe(true);
   });
+  test.each(cases)('in a slice, $id: $what', async ({ id, statements }) => {
+    expect(await breaks(id, statements, (trx) => isFound(trx, id, SLICE_OF_ALL))).toBe(true);
+  });
+  test.each(cases.filter(({ id }) => MONEY_INVARIANTS.has(id)))(
+    'among changed batches, $id: $what',
+    async ({ id, statements }) => {
+      expect(await breaks(id, statements, (trx) => isFound(trx, id, ALL_CHANGED))).toBe(true);
+    },
+  );
 });
 
 test('a violation is reported with its promise and at most twenty rows per invariant', async () => {

@@ -591,6 +591,8 @@ const QUESTION = {
   idempotency_key_days: 7,
   deleted_item_days: 7,
   event_days: 30,
+  retention_days: 30,
+  provider_batch_days: 30,
 } as const;
 
 test('a look for work reads a bounded number of runs past their deadline, and sometimes all', async () => {

@@ -93,14 +93,15 @@ export async function insertBatch(
   await sql`
     with accepted as (
       insert into batch (id, project_id, state, total, accepted, source, metadata, callback_url, callback_events, apply, hold_if,
-        pilot, pilot_state, budgeted, schedule_id, tick_due_at, created_at, updated_at, next_due_at)
+        pilot, pilot_state, budgeted, schedule_id, tick_due_at, expires_in_days, created_at, updated_at, next_due_at)
       values (${batch.id}, ${projectId}, ${state}, ${total}, ${accepted},
         ${source === null ? null : storableJson(source)}::json,
         ${batch.metadata === null ? null : storableJson(batch.metadata)}::json, ${batch.callback_url},
         ${[...(batch.callback_events ?? [])]}::text[],
         ${batch.apply ?? 'auto'}, ${batch.hold_if == null ? null : JSON.stringify(batch.hold_if)}::json,
         ${batch.pilot == null ? null : JSON.stringify(batch.pilot)}::json, ${batch.pilot == null ? null : 'running'},
-        ${budgeted}, ${batch.tick?.schedule_id ?? null}, ${batch.tick?.due_at ?? null}, ${now}, ${now},
+        ${budgeted}, ${batch.tick?.schedule_id ?? null}, ${batch.tick?.due_at ?? null}, ${batch.expires_in_days ?? null},
+        ${now}, ${now},
         ${state === 'receiving' ? now : null})
       returning id, project_id)
     insert into batch_tally (batch_id, slot, project_id, queued)

@@ -3,6 +3,7 @@ import { sql } from 'kysely';
 import { fenced, GIVE_LEASE_BACK, type Lease } from '../../claims/lease.ts';
 import type { Database, Tx } from '../../connect.ts';
 import { AS_FIRST } from '../../fragments.ts';
+import { bookUsage } from './book-usage.ts';
 import { OPEN_RUNS, PILOT_IS_OVER } from '../../reads/due-conditions.ts';
 
 /** The state of a batch's runs, read under the lock of the batch row. */
@@ -36,7 +37,8 @@ export async function lockForFinish(trx: Tx, lease: Lease): Promise<FinishFacts>
 /**
  * Ends a batch, or leaves it until a commit makes it due again or `lookAgainMs` has passed, and releases the lease. Its end makes its schedule due: a
  * tick may wait for it.
- * Throws: `fenced`. Locks: the batch, then its schedule.
+ * Its use is booked by day.
+ * Throws: `fenced`. Locks: the batch, rows of `usage_day`, then its schedule.
  */
 export async function commitBatchFinish(
   trx: Tx,
@@ -50,6 +52,7 @@ export async function commitBatchFinish(
            state_reason = case when ${state}::text is null then state_reason end,
            pilot_state = case when ${state}::text is not null and pilot_state = 'waiting' then 'stopped' else pilot_state end,
            completed_at = case when ${state}::text is null then completed_at else app_now() end,
+           expires_at = case when ${state}::text is not null then app_now() + expires_in_days * interval '1 day' end,
            estimate_error = case when ${state}::text = 'completed' then (
              select (batch.expected_nanousd - sum(t.cost_nanousd)) / nullif(sum(t.cost_nanousd), 0)::float8
                from batch_tally t where t.batch_id = batch.id having sum(t.unpriced_steps) = 0) end,
@@ -62,7 +65,9 @@ export async function commitBatchFinish(
   `.execute(trx);
   const [batch] = rows;
   if (batch === undefined) throw fenced(lease);
-  if (state === null || batch.schedule_id === null) return;
+  if (state === null) return;
+  await bookUsage(trx, lease.id);
+  if (batch.schedule_id === null) return;
   await trx
     .updateTable('schedule')
     .set({ next_due_at: sql<Date>`least(next_due_at, app_now())` })

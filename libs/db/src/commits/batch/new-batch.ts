@@ -69,6 +69,8 @@ export interface NewBatch {
   readonly cap?: Cap;
   /** A sample of its runs goes first. Default: none. */
   readonly pilot?: PilotSettings | null;
+  /** Days from its end until it is forgotten. Default: as the workers are set. */
+  readonly expires_in_days?: number | null;
   /** In request order. */
   readonly runs: readonly NewRun[];
   /** The tick that makes the batch; its row is the caller's. Default: none. */

@@ -35,6 +35,7 @@ export interface BatchRow extends Usage {
   readonly completed_at: Date | null;
   readonly schedule_id: string | null;
   readonly tick_due_at: Date | null;
+  readonly expires_at: Date | null;
   /** Null for a batch without an estimate. */
   readonly expected_nanousd: number | null;
   /** Share of the bill by which the estimate was above it; null before the end. */
@@ -121,7 +122,7 @@ export function selectBatches(db: Database) {
     .select(['b.apply', 'b.callback_url', 'b.callback_events'])
     .select(['b.callback_sent_at', 'b.callback_status_code', 'b.callback_error'])
     .select(['b.created_at', 'b.updated_at', 'b.cancel_requested_at', 'b.completed_at'])
-    .select(['b.schedule_id', 'b.tick_due_at', 'b.expected_nanousd', 'b.estimate_error'])
+    .select(['b.schedule_id', 'b.tick_due_at', 'b.expires_at', 'b.expected_nanousd', 'b.estimate_error'])
     .select(['b.pilot', 'b.pilot_state', 'b.pilot_ended_at', 'b.pilot_result'])
     .select(sql<number | null>`cardinality(b.pilot_ordinals)`.as('pilot_runs'))
     .select(['g.max_cost_nanousd', 'g.max_output_tokens', 'g.reserved_nanousd', 'g.reserved_output_tokens'])

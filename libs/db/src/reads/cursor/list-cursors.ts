@@ -7,7 +7,7 @@ export interface CursorRow extends CursorCount {
   readonly name: string;
   /** When the message at the position was said, or else stored; null without a message. */
   readonly position_at: Date | null;
-  /** The run that was accepted last, and its batch; null for none. */
+  /** The run that was accepted last, and its batch; null for none, or after the batch was forgotten. */
   readonly last_run_id: string | null;
   readonly last_batch_id: string | null;
   /** The last rewind; null for none. */
@@ -49,8 +49,8 @@ async function readNames(db: Database, agentId: string, name: string | null): Pr
       select distinct on (name) name, run_id, batch_id from cursor_span
        where agent_id = ${agentId} order by name, rewinds desc, top_seq desc, run_id desc),
     rewound as (select name, rewound_at from cursor_rewind where agent_id = ${agentId})
-    select name, l.run_id as last_run_id, l.batch_id as last_batch_id, w.rewound_at
-      from last l full join rewound w using (name)
+    select name, case when b.id is not null then l.run_id end as last_run_id, b.id as last_batch_id, w.rewound_at
+      from last l full join rewound w using (name) left join lateral (select id from batch where id = l.batch_id) b on true
      where ${name === null ? sql`true` : sql`name = ${name}`}
      order by name
   `.execute(db);

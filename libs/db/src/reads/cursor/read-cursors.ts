@@ -11,7 +11,7 @@ import {
   type Range,
   type Scan,
 } from './new-messages.ts';
-import { ENDED_WELL, FAILED, IN_FORCE, UNSETTLED } from './span-conditions.ts';
+import { ENDED_WELL, FAILED, IN_FORCE, RUN_OF_SPAN, UNSETTLED } from './span-conditions.ts';
 
 /** The reason why a batch under a cursor has no run for an agent. */
 export type CursorSkip = 'nothing_new' | 'under_way' | 'in_review' | 'failing';
@@ -210,18 +210,18 @@ async function readStates(
        select greatest(w.to_seq, (
          select s.to_seq from cursor_span s
           where s.agent_id = a.id and s.name = ${name} and s.rewinds = w.rewinds and s.reverted_at is null
-            and exists (select from run r where r.id = s.run_id and ${ENDED_WELL} ${UNMERGED}) and ${IN_FORCE}
+            and exists (select from (${RUN_OF_SPAN}) r where ${ENDED_WELL}) and ${IN_FORCE}
           order by s.to_seq desc limit 1)) as seq ${UNMERGED}) h
      cross join lateral (
        select coalesce(bool_or(r.ended_at is null), false) as is_under_way,
               coalesce(bool_or(s.reverted_at is null and ${UNSETTLED}), false) as is_in_review
-         from cursor_span s cross join lateral (select ended_at, stop_reason from run where id = s.run_id ${UNMERGED}) r
+         from cursor_span s cross join lateral (${RUN_OF_SPAN}) r
         where s.agent_id = a.id and s.name = ${name} and s.rewinds = w.rewinds and s.to_seq > h.seq) u
      cross join lateral (
        select case when count(*) filter (where l.is_failed) = ${FAILURES_MAX} then max(l.top_seq) end as failed_top_seq
          from (
            select s.top_seq, ${FAILED} as is_failed
-             from cursor_span s cross join lateral (select stop_reason from run where id = s.run_id ${UNMERGED}) r
+             from cursor_span s cross join lateral (${RUN_OF_SPAN}) r
             where s.agent_id = a.id and s.name = ${name} and s.rewinds = w.rewinds and s.to_seq > h.seq
               and s.from_seq = greatest(h.seq, c.reset_seq)
             order by s.top_seq desc, s.run_id desc limit ${FAILURES_MAX}) l) f

@@ -3,6 +3,11 @@ import { UNMERGED } from '../../fragments.ts';
 
 /** Conditions of a span `s`; its run is `r` where a condition names it. */
 
+/** Selects the end of the span's run, also of a run that is removed. Index: primary key. */
+export const RUN_OF_SPAN: RawBuilder<unknown> = sql`
+  select ended_at, stop_reason from run where id = s.run_id
+  union all select '-infinity'::timestamptz, s.stop_reason where s.stop_reason is not null ${UNMERGED}`;
+
 /** True for a run `r` that ended as a completed rewrite does. */
 export const ENDED_WELL: RawBuilder<boolean> = sql`r.stop_reason in ('end_turn', 'tool_rule')`;
 

@@ -10,6 +10,7 @@ import {
 } from '@nightshift/agent-core';
 import { sql, type RawBuilder } from 'kysely';
 import type { Database } from '../../connect.ts';
+import { IS_KEPT } from '../../fragments.ts';
 import { readCutPage, type Listed } from '../cut-page.ts';
 import { uuidArray } from '../../uuid-array.ts';
 import { readDirection, refuseCursor, toKeyset, type Keyset, type Page } from '../keyset.ts';
@@ -84,6 +85,7 @@ export async function readRun(db: Database, projectId: string, runId: string): P
     .select(holder)
     .where('r.id', '=', runId)
     .where('r.project_id', '=', projectId)
+    .where(IS_KEPT)
     .executeTakeFirst();
   if (run === undefined) throw new NightshiftError('not_found', `There is no run run-${runId}.`);
   return run;
@@ -103,7 +105,13 @@ export async function listRuns(
 ): Promise<Listed<RunRow>> {
   const keyset =
     filter.batch_id === null
-      ? await toKeyset(db, page, 'run', 'r', ownerCondition(projectId, filter.agent_ids))
+      ? await toKeyset(
+          db,
+          page,
+          'run',
+          'r',
+          sql`${ownerCondition(projectId, filter.agent_ids)} and ${IS_KEPT}`,
+        )
       : await toOrdinalKeyset(db, page, filter.batch_id);
   const ages = openAges(projectId, keyset, filter);
   const runs = sql`select ${columns} from run r where ${toConditions(projectId, filter)} and ${keyset.where}`;
@@ -155,9 +163,12 @@ function openAges(
 function toConditions(projectId: string, filter: RunFilter): RawBuilder<unknown> {
   const conditions = [
     ownerCondition(projectId, filter.agent_ids),
+    IS_KEPT,
     ...(filter.batch_id === null ? [] : [sql`r.batch_id = ${filter.batch_id}`]),
     ...(filter.custom_id === null ? [] : [sql`r.custom_id = ${toStorableText(filter.custom_id)}`]),
-    ...(filter.states === null ? [] : [sql`r.state = any(${[...filter.states]}::text[])`]),
+    ...(filter.states === null
+      ? []
+      : [filter.states.length === 0 ? sql`false` : sql`r.state = any(${[...filter.states]}::text[])`]),
     ...(filter.tool_calls_failed === null
       ? []
       : [

@@ -7,6 +7,7 @@ import {
 } from '@nightshift/agent-core';
 import { sql, type RawBuilder, type SqlBool } from 'kysely';
 import type { Database } from '../../connect.ts';
+import { IS_KEPT } from '../../fragments.ts';
 import { readDirection, refuseCursor, type Page } from '../keyset.ts';
 
 /** An attempt of a step, with columns of its run and definition. */
@@ -87,6 +88,7 @@ const selectSteps = (db: Database) =>
     .selectFrom('run as r')
     .innerJoin('step as s', 's.run_id', 'r.id')
     .innerJoin('definition as d', 'd.id', 'r.definition_id')
+    .where(IS_KEPT)
     .select(columns);
 
 /** Reads the attempt with a step's uuid. Throws: `not_found`. Index: primary key. */
@@ -161,6 +163,7 @@ async function toCursorCondition(
     .selectFrom('run as r')
     .select(sql<string>`created_at::text`.as('time'))
     .where('r.id', '=', key.run_id)
+    .where(IS_KEPT)
     .where(
       sql<SqlBool>`(${key.number}::integer > 0 and (${key.number}::integer, ${key.attempt}::integer) <= (r.step_number, r.attempt)
         or exists (select from step where run_id = r.id and number = ${key.number} and attempt = ${key.attempt}))`,

@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import type { Database } from '../../connect.ts';
+import { UNMERGED } from '../../fragments.ts';
 import type { ScheduleRow } from './schedules.ts';
 
 /** The rows that decide about a tick, read under the schedule's lock. */
@@ -31,7 +32,10 @@ export async function readScheduleFacts(
            w.due_at as waiting_due_at, w.is_manual as waiting_is_manual,
            (select count(*)::int
               from (select t.outcome, b.state
-                      from tick t left join batch b on b.id = t.batch_id
+                      from tick t
+                      left join lateral (
+                        select state from batch where id = t.batch_id
+                        union all select state from forgotten_batch where id = t.batch_id ${UNMERGED}) b on true
                      where t.schedule_id = ${id}::uuid and t.due_at > coalesce(${resumed_at}::timestamptz, '-infinity')
                        and (t.outcome = 'refused' or b.state in ('completed', 'failed'))
                      order by t.due_at desc limit ${failures_max ?? 0}) last
@@ -65,7 +69,7 @@ export interface Spending {
 
 /**
  * Reads the money that the batches of ticks cost, and may still cost, by schedule.
- * Index: `batch_by_schedule`, primary keys; one statement.
+ * Index: `batch_by_schedule`, `forgotten_batch_by_schedule`, primary keys; one statement.
  */
 export async function readScheduleSpending(
   db: Database,
@@ -78,10 +82,17 @@ export async function readScheduleSpending(
              then coalesce(sum(case when b.completed_at is null then greatest(g.max_cost_nanousd, t.cost) else t.cost end), 0)::bigint
            end as committed_nanousd
       from json_to_recordset(${JSON.stringify(spans)}::json) as s("id" uuid, "from" timestamptz, "to" timestamptz)
-      join batch b on b.schedule_id = s.id and b.created_at >= s."from" - interval '1 minute'
-       and b.tick_due_at >= s."from" and b.tick_due_at < s."to"
+     cross join lateral (
+       select id, completed_at, null::bigint as cost_nanousd from batch b
+        where b.schedule_id = s.id and b.created_at >= s."from" - interval '1 minute'
+          and b.tick_due_at >= s."from" and b.tick_due_at < s."to"
+       union all
+       select id, completed_at, cost_nanousd from forgotten_batch b
+        where b.schedule_id = s.id and b.created_at >= s."from" - interval '1 minute'
+          and b.tick_due_at >= s."from" and b.tick_due_at < s."to") b
       left join batch_budget g on g.batch_id = b.id
-     cross join lateral (select coalesce(sum(cost_nanousd), 0)::bigint as cost from batch_tally where batch_id = b.id) t
+     cross join lateral (
+       select coalesce(b.cost_nanousd, (select sum(cost_nanousd)::bigint from batch_tally where batch_id = b.id), 0) as cost) t
      group by s.id
   `.execute(db);
   return new Map(rows.map(({ id, ...spending }) => [id, spending]));
