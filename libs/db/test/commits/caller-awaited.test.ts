@@ -19,17 +19,31 @@ beforeEach(async () => {
   ({ id: batchId } = await acceptBareFleet(db, 2));
 });
 
-/** Changes the number of waiting runs in a slot, and holds the transaction until `held` resolves. */
+/** Changes the number of waiting runs in a slot; `counted` runs before the commit. */
 const change = (
   requires_action: number,
   slot: number,
-  held: Promise<void> = Promise.resolve(),
+  counted: () => Promise<void> = () => Promise.resolve(),
 ): Promise<void> =>
   inTransaction(db, async (trx) => {
     const tally = { batch_id: batchId, project_id: DEFAULT_PROJECT_ID, requires_action };
     await addToTallies(trx, [tally], slot);
-    await held;
+    await counted();
   });
+
+/** Commits a change while another one, counted before, is open. */
+async function overlap(first: readonly [number, number], second: readonly [number, number]): Promise<void> {
+  const [counted, mayCommit] = [gate(), gate()];
+  const held = change(...first, () => {
+    counted.open();
+    return mayCommit.opened;
+  });
+  await counted.opened;
+  const waiting = change(...second);
+  await untilLockIsAwaited();
+  mayCommit.open();
+  await Promise.all([held, waiting]);
+}
 
 async function told(): Promise<readonly unknown[]> {
   const { rows } = await sql<{ data: unknown }>`
@@ -51,23 +65,13 @@ test('the first of several waiting runs is told, and the first after none waited
 });
 
 test('of two commits at once over different slots one tells', async () => {
-  const first = gate();
-  const held = change(1, 0, first.opened);
-  const waiting = change(1, 1);
-  await untilLockIsAwaited();
-  first.open();
-  await Promise.all([held, waiting]);
+  await overlap([1, 0], [1, 1]);
   expect(await told()).toEqual([{ runs: 1 }]);
 });
 
 test('a run that begins to wait while the last waiting run goes on is told', async () => {
   await change(1, 0);
-  const first = gate();
-  const held = change(-1, 0, first.opened);
-  const waiting = change(1, 1);
-  await untilLockIsAwaited();
-  first.open();
-  await Promise.all([held, waiting]);
+  await overlap([-1, 0], [1, 1]);
   expect(await told()).toHaveLength(2);
 });
 
