@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { fenced, GIVE_LEASE_BACK, type Lease } from '../../claims/lease.ts';
 import type { Tx } from '../../connect.ts';
-import { AS_FIRST } from '../../fragments.ts';
+import { AS_FIRST, UNMERGED } from '../../fragments.ts';
 import { uuidArray } from '../../uuid-array.ts';
 import { forgetCursorSpans } from '../cursor/forget-cursor-spans.ts';
 
@@ -69,11 +69,14 @@ async function readNextRuns(
     behind as (
       select r.id, r.ordinal, r.conversation_id, r.agent_id
         from (select ordinal, conversation_id from portion order by ordinal desc limit 1) l
-        join run r on r.batch_id = ${batchId}::uuid and r.ordinal > l.ordinal
-         and r.ordinal <= l.ordinal + ${RUNS_OF_CONVERSATION_MAX} and r.conversation_id = l.conversation_id)
+       cross join lateral (
+         select id, ordinal, conversation_id, agent_id from run
+          where batch_id = ${batchId}::uuid and ordinal > l.ordinal
+            and ordinal <= l.ordinal + ${RUNS_OF_CONVERSATION_MAX} ${UNMERGED}) r
+       where r.conversation_id = l.conversation_id)
     select p.id, p.ordinal, p.conversation_id, a.conversation_id is not distinct from p.conversation_id as is_own, p.is_first
       from (select *, true as is_first from portion union all select *, false from behind) p
-      left join agent a on a.id = p.agent_id
+      left join lateral (select conversation_id from agent where id = p.agent_id ${UNMERGED}) a on true
      order by p.ordinal
   `.execute(trx);
   return rows;
