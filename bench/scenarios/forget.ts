@@ -1,5 +1,6 @@
 /** Measures removing forgotten batches beside a night, and auditing a night on top of kept steps. */
 import { sql } from 'kysely';
+import pg from 'pg';
 import {
   auditInvariants,
   commitAudit,
@@ -46,7 +47,7 @@ export async function forget(bench: Bench): Promise<ScenarioResult> {
     bench.say(
       `forget: audit of a night alone: ${digits(alone.cpu_ms / 1000)} s of CPU; copying it to ${kept} steps`,
     );
-    const copies = await copyNight(bench, setup.store.db, first.batchId, Math.ceil(kept / (runs * STEPS)));
+    const copies = await copyNight(bench, setup.context.url, first.batchId, Math.ceil(kept / (runs * STEPS)));
     await setup.store.db.transaction().execute((trx) => forgetBatch(trx, DEFAULT_PROJECT_ID, first.batchId));
     await untilRemoved(bench, setup.store.db);
     await sql`analyze`.execute(setup.store.db);
@@ -260,55 +261,69 @@ const TABLES: Readonly<
   },
 };
 
+const NOTHING_MOVED: { readonly ids: readonly string[]; readonly times: readonly string[] } = {
+  ids: [],
+  times: [],
+};
+
+/** Moves the time in an id back. */
+const EARLIER = `create function earlier(id uuid, ms bigint) returns uuid language sql immutable parallel safe as $$
+  select (lpad(to_hex(('x' || substr(replace(id::text, '-', ''), 1, 12))::bit(48)::bigint - ms), 12, '0')
+          || substr(replace(id::text, '-', ''), 13))::uuid $$`;
+
 /** Copies a night into earlier nights by SQL, with ids and times of those nights, and returns the ids of the copies. */
-async function copyNight(bench: Bench, db: Database, batchId: string, count: number): Promise<string[]> {
-  await sql
-    .raw(
-      `create function earlier(id uuid, ms bigint) returns uuid language sql immutable parallel safe as $$
-    select (lpad(to_hex(('x' || substr(replace(id::text, '-', ''), 1, 12))::bit(48)::bigint - ms), 12, '0') || substr(replace(id::text, '-', ''), 13))::uuid $$`,
-    )
-    .execute(db);
-  for (const [table, { of }] of Object.entries(TABLES))
-    await sql
-      .raw(
+async function copyNight(bench: Bench, url: string, batchId: string, count: number): Promise<string[]> {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  try {
+    await client.query(EARLIER);
+    for (const [table, { of }] of Object.entries(TABLES))
+      await client.query(
         `create unlogged table night_${table} as select * from ${table} where ${of.replaceAll('$1', `'${batchId}'::uuid`)}`,
-      )
-      .execute(db);
-  await sql
-    .raw(
-      `update night_message set content = '[{"type":"text","text":"kept"}]' where role = 'assistant' and content::text not like '%tool_use%'`,
-    )
-    .execute(db);
-  const ids: string[] = [];
-  for (let nth = count; nth > 0; nth--) {
-    const ms = nth * NIGHT_MS;
-    for (const [table, { ids: keys, times }] of Object.entries(TABLES)) {
-      const { rows } = await sql<{ name: string }>`
-        select attname::text as name from pg_attribute where attrelid = ${table}::regclass and attnum > 0 and not attisdropped order by attnum
-      `.execute(db);
-      const columns = rows.map(({ name }) => {
-        if (keys.includes(name)) return `earlier(${name}, ${ms})`;
-        if (times.includes(name)) return `${name} - ${ms} * interval '1 ms'`;
-        if (table === 'provider_batch' && name === 'nonce')
-          return `'n' || lpad('${nth}', 5, '0') || right(nonce, 6)`;
-        if (table === 'provider_batch' && name === 'provider_id') return `provider_id || '_${nth}'`;
-        if (table === 'ended_runs' && name === 'run_ids')
-          return `array(select earlier(u, ${ms}) from unnest(run_ids) with ordinality as r(u, n) order by n)`;
-        return name;
-      });
-      await sql
-        .raw(
-          `insert into ${table} (${rows.map(({ name }) => name).join(', ')}) select ${columns.join(', ')} from night_${table}`,
-        )
-        .execute(db);
-    }
-    const { rows } = await sql<{ id: string }>`select earlier(${batchId}::uuid, ${ms}::bigint) as id`.execute(
-      db,
+      );
+    await client.query(
+      `update night_message set content = '[{"type":"text","text":"kept"}]'
+        where role = 'assistant' and content::text not like '%tool_use%'`,
     );
-    ids.push(rows[0]?.id ?? '');
-    if (nth % 20 === 0) bench.say(`forget: ${nth} nights to copy`);
+    const ids: string[] = [];
+    for (let nth = count; nth > 0; nth--) {
+      for (const table of Object.keys(TABLES)) await insertCopy(client, table, nth);
+      const { rows } = await client.query<{ id: string }>('select earlier($1, $2) as id', [
+        batchId,
+        nth * NIGHT_MS,
+      ]);
+      ids.push(rows[0]?.id ?? '');
+      if (nth % 20 === 0) bench.say(`forget: ${nth} nights to copy`);
+    }
+    return ids;
+  } finally {
+    await client.end();
   }
-  return ids;
+}
+
+/** Inserts the rows of a table for the copy that is `nth` nights older. */
+async function insertCopy(client: pg.Client, table: string, nth: number): Promise<void> {
+  const { ids, times } = TABLES[table] ?? NOTHING_MOVED;
+  const ms = nth * NIGHT_MS;
+  const special: Readonly<Record<string, string>> = {
+    'provider_batch.nonce': `'n' || lpad('${nth}', 5, '0') || right(nonce, 6)`,
+    'provider_batch.provider_id': `provider_id || '_${nth}'`,
+    'ended_runs.run_ids': `array(select earlier(u, ${ms}) from unnest(run_ids) with ordinality as r(u, n) order by n)`,
+  };
+  const { rows } = await client.query<{ name: string }>(
+    `select attname::text as name from pg_attribute
+      where attrelid = $1::regclass and attnum > 0 and not attisdropped order by attnum`,
+    [table],
+  );
+  const names = rows.map(({ name }) => name);
+  const values = names.map((name) => {
+    if (ids.includes(name)) return `earlier(${name}, ${ms})`;
+    if (times.includes(name)) return `${name} - ${ms} * interval '1 ms'`;
+    return special[`${table}.${name}`] ?? name;
+  });
+  await client.query(
+    `insert into ${table} (${names.join(', ')}) select ${values.join(', ')} from night_${table}`,
+  );
 }
 
 function mean(values: readonly number[]): number {

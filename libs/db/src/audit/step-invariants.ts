@@ -193,9 +193,9 @@ export const STEP_INVARIANTS: readonly Invariant[] = [
       select 'held_change', h.draft_id, null, 'block'
         from held_change h where not exists (select 1 from block b where b.id = h.block_id)
       union all
-      select 'block', b.id, null, 'batch' from block b where b.held_by_batch_id not in (select id from batches)
+      select 'block', b.id, null, 'batch' from block b where b.held_by_batch_id is not null and b.held_by_batch_id not in (select id from batches)
       union all
-      select 'passage', p.id, null, 'batch' from passage p where p.held_by_batch_id not in (select id from batches)
+      select 'passage', p.id, null, 'batch' from passage p where p.held_by_batch_id is not null and p.held_by_batch_id not in (select id from batches)
       union all
       select 'idempotency_key', k.batch_id, null, 'batch'
         from idempotency_key k

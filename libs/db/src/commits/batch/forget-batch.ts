@@ -62,9 +62,12 @@ export async function forgetExpiredBatches(
   retentionDays: number | null,
   limit: number,
 ): Promise<number> {
+  const { rows } = await sql<{ id: string }>`${isExpired(retentionDays, limit)}`.execute(trx);
+  if (rows.length === 0) return 0;
+  const ids = uuidArray(rows.map(({ id }) => id));
   return moveToForgotten(
     trx,
-    sql`select b.id from batch b where b.id in (${isExpired(retentionDays, limit)}) for update of b skip locked`,
+    sql`select id from batch where id = any(${ids}::uuid[]) order by id for update skip locked`,
   );
 }
 

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { fenced, GIVE_LEASE_BACK, type Lease } from '../../claims/lease.ts';
 import type { Tx } from '../../connect.ts';
-import { AS_FIRST } from '../../fragments.ts';
+import { AS_FIRST, UNMERGED } from '../../fragments.ts';
 import { uuidArray } from '../../uuid-array.ts';
 import { forgetCursorSpans } from '../cursor/forget-cursor-spans.ts';
 
@@ -14,7 +14,7 @@ export interface RemovedPortion {
 }
 
 /** Runs of one conversation, which stand side by side in their batch, at most. */
-const RUNS_OF_CONVERSATION_MAX = 1_000;
+const RUNS_OF_CONVERSATION_MAX = 100;
 /** Rows of a batch beside its runs that a portion removes from each table. */
 const OTHER_ROWS = 5_000;
 
@@ -33,7 +33,8 @@ export async function removePortion(trx: Tx, lease: Lease, limit: number): Promi
   `.execute(trx);
   const [batch] = rows;
   if (batch === undefined) throw fenced(lease);
-  const runs = await readNextRuns(trx, lease.id, batch.next_ordinal, limit);
+  const from = await readNextOrdinal(trx, lease.id, batch.next_ordinal);
+  const runs = from === null ? [] : await readNextRuns(trx, lease.id, from, limit);
   if (runs.length === 0) return { runs: 0, steps: 0, is_over: await removeRest(trx, lease) };
   await forgetCursorSpans(
     trx,
@@ -56,6 +57,14 @@ interface RunToRemove {
   readonly is_first: boolean;
 }
 
+async function readNextOrdinal(trx: Tx, batchId: string, from: number): Promise<number | null> {
+  const { rows } = await sql<{ ordinal: number | null }>`
+    select min(ordinal) as ordinal from run where batch_id = ${batchId}::uuid and ordinal >= ${from}
+  `.execute(trx);
+  return rows[0]?.ordinal ?? null;
+}
+
+/** Reads the runs of a range of places; a limit instead would be sorted by a planner that expects few. */
 async function readNextRuns(
   trx: Tx,
   batchId: string,
@@ -65,15 +74,18 @@ async function readNextRuns(
   const { rows } = await sql<RunToRemove>`
     with portion as (
       select id, ordinal, conversation_id, agent_id from run
-       where batch_id = ${batchId}::uuid and ordinal >= ${fromOrdinal} order by ordinal limit ${limit}),
+       where batch_id = ${batchId}::uuid and ordinal between ${fromOrdinal} and ${fromOrdinal + limit - 1}),
     behind as (
       select r.id, r.ordinal, r.conversation_id, r.agent_id
         from (select ordinal, conversation_id from portion order by ordinal desc limit 1) l
-        join run r on r.batch_id = ${batchId}::uuid and r.ordinal > l.ordinal
-         and r.ordinal <= l.ordinal + ${RUNS_OF_CONVERSATION_MAX} and r.conversation_id = l.conversation_id)
+       cross join lateral (
+         select id, ordinal, conversation_id, agent_id from run
+          where batch_id = ${batchId}::uuid and ordinal > l.ordinal
+            and ordinal <= l.ordinal + ${RUNS_OF_CONVERSATION_MAX} ${UNMERGED}) r
+       where r.conversation_id = l.conversation_id)
     select p.id, p.ordinal, p.conversation_id, a.conversation_id is not distinct from p.conversation_id as is_own, p.is_first
       from (select *, true as is_first from portion union all select *, false from behind) p
-      left join agent a on a.id = p.agent_id
+      left join lateral (select conversation_id from agent where id = p.agent_id ${UNMERGED}) a on true
      order by p.ordinal
   `.execute(trx);
   return rows;

@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
+import { UNMERGED } from '../../fragments.ts';
 import { uuidArray } from '../../uuid-array.ts';
 import { ENDED_WELL, IN_FORCE } from '../../reads/cursor/span-conditions.ts';
 
@@ -16,7 +17,9 @@ export async function forgetCursorSpans(trx: Tx, runIds: readonly string[]): Pro
     update cursor_span s
        set stop_reason = r.stop_reason,
            reverted_at = case when s.reverted_at is null and ${ENDED_WELL} and not ${IN_FORCE} then app_now() else s.reverted_at end
-      from run r where s.run_id = ${ids} and r.id = s.run_id
+      from unnest(${uuidArray(runIds)}::uuid[]) as d(id)
+     cross join lateral (select id, stop_reason from run where id = d.id ${UNMERGED}) r
+     where s.run_id = d.id
   `.execute(trx);
   if (marked.numAffectedRows === 0n) return;
   await sql`
