@@ -134,6 +134,9 @@ async function removeRest(trx: Tx, { id }: Lease): Promise<boolean> {
     minutes as (
       delete from batch_minute where batch_id = ${id}::uuid and (minute, slot) in (
         select minute, slot from batch_minute where batch_id = ${id}::uuid limit ${OTHER_ROWS}) returning 1),
+    sent as (
+      delete from sent_steps where batch_id = ${id}::uuid and provider_batch_id in (
+        select provider_batch_id from sent_steps where batch_id = ${id}::uuid limit ${OTHER_ROWS}) returning 1),
     agents as (
       delete from batch_agent where batch_id = ${id}::uuid and ordinal in (
         select ordinal from batch_agent where batch_id = ${id}::uuid limit ${OTHER_ROWS}) returning 1),
@@ -142,7 +145,7 @@ async function removeRest(trx: Tx, { id }: Lease): Promise<boolean> {
         select draft_id from held_change where batch_id = ${id}::uuid limit ${OTHER_ROWS}) returning draft_id),
     -- An accepted new block is its draft, and no longer held.
     drafts as (delete from block where held_by_batch_id = ${id}::uuid and id in (select draft_id from changes))
-    select ((select count(*) from ended) + (select count(*) from minutes) + (select count(*) from agents)
+    select ((select count(*) from ended) + (select count(*) from minutes) + (select count(*) from sent) + (select count(*) from agents)
             + (select count(*) from changes))::int as removed
   `.execute(trx);
   if ((rows[0]?.removed ?? 0) > 0) return false;
