@@ -5,9 +5,13 @@ import type { FastifyRequest } from 'fastify';
 import type { App } from './context.ts';
 import { handedOver } from './large-bodies/handed-over.ts';
 import { discardRest } from './discard-rest.ts';
+import { isLineUpload } from './uploads/line-upload.ts';
 
 /** Methods whose bodies Fastify does not read. */
 const UNREAD = new Set(['GET', 'HEAD']);
+
+/** Share of an upload, which holds a portion of its lines, parsed and as rows. */
+const UPLOAD_BYTES = 64 * 1024 * 1024;
 
 /** A request's share of a budget. */
 export interface Share {
@@ -94,7 +98,8 @@ export function keepShareUntil(request: FastifyRequest, work: Promise<unknown>):
 
 /**
  * Limits the memory of request bodies, for routes registered after this call.
- * A body takes its announced length before it is read; a body of unknown length takes bytes as they arrive. The share is
+ * A body takes its announced length before it is read; a body of unknown length takes bytes as they arrive; an upload of lines
+ * takes the bytes of a portion. The share is
  * returned after the answer or abort and the end of the route's handler. Later bytes are discarded.
  * Requests beyond the budget are `not_ready`; clients retry them. Check the key first, so that strangers take nothing.
  */
@@ -121,6 +126,11 @@ export function holdBodies(app: App, max: number, held: HeldBytes): void {
     finished(reply.raw, () => void Promise.resolve(works.get(request)).then(giveBack, giveBack));
     if (carried !== undefined) {
       done(null, payload);
+      return;
+    }
+    if (isLineUpload(request)) {
+      if (share.take(UPLOAD_BYTES)) done(null, payload);
+      else done(noRoom('this one'));
       return;
     }
     if (length === undefined) {

@@ -15,6 +15,7 @@ import { handedOver } from './large-bodies/handed-over.ts';
 import { createLargeBodyThread } from './large-bodies/start-thread.ts';
 import type { ThreadSettings } from './large-bodies/protocol.ts';
 import { refuseNul } from './nul.ts';
+import { limitBodyTime } from './body-time.ts';
 import { describeRoutes, serveDocument } from './openapi.ts';
 import { coerceQuery } from './query.ts';
 import { logRequests } from './request-log.ts';
@@ -49,9 +50,13 @@ export interface ServerDeps {
 /** Pino's number of the level `error`. */
 const ERROR_LEVEL = 50;
 
-/** Unit: milliseconds. Long enough for a body of 256 MB, short for headers and idle sockets. */
+/** Longest time for a body. Unit: milliseconds. Long enough for 256 MB. */
+const BODY_MS_MAX = 120_000;
+
+/** Unit: milliseconds. Short for headers and idle sockets. */
 const TIMES = {
-  requestTimeout: 120_000,
+  // An upload may take hours; `limitBodyTime` limits other bodies.
+  requestTimeout: 0,
   headersTimeout: 10_000,
   connectionTimeout: 90_000,
   // Longer than most load balancers, so that the load balancer closes first.
@@ -93,6 +98,7 @@ export function buildServer(deps: ServerDeps): App {
   const isMain = deps.heldBytes === undefined;
   if (isMain) logRequests(app);
   drainConnections(app);
+  limitBodyTime(app, BODY_MS_MAX);
   app.addHook('onRequest', async (request, reply) => {
     if (!isOpen) throw new NightshiftError('not_ready', 'The server is shutting down.');
     void reply.header('x-request-id', request.id).header('x-content-type-options', 'nosniff');

@@ -24,6 +24,16 @@ export interface PlannableBatch {
   readonly runs: readonly NewRun[];
   /** Pointer to the fields shared by all runs, such as `/template`; null when each request has its own. */
   readonly shared_path: string | null;
+  /** Pointers of an upload. Default: those of a JSON body. */
+  readonly places?: BatchPlaces;
+}
+
+/** Pointers for errors. */
+export interface BatchPlaces {
+  /** The fields of the batch. */
+  readonly batch: string;
+  /** The request, or the input of a template, of a run. */
+  readonly runOf: (index: number) => string;
 }
 
 /** The rows and settings that a plan depends on. */
@@ -74,7 +84,7 @@ export function refusePassedDeadlines(batch: PlannableBatch, now: Date): Refusal
   const hasPassed = (deadline: string | null | undefined): boolean =>
     deadline != null && Date.parse(deadline) <= now.getTime();
   const paths = [
-    ...(hasPassed(batch.deadline) ? ['/deadline'] : []),
+    ...(hasPassed(batch.deadline) ? [`${batch.places?.batch ?? ''}/deadline`] : []),
     ...ownRuns(batch).flatMap(({ deadline }, index) =>
       hasPassed(deadline) ? [`${pathOf(batch, index)}/deadline`] : [],
     ),
@@ -129,7 +139,7 @@ function refuseUnfitAgents(batch: PlannableBatch, facts: BatchFacts): Refusal | 
  * name of another tool.
  */
 export function refuseUnfit(
-  batch: Pick<PlannableBatch, 'shared_path'>,
+  batch: Pick<PlannableBatch, 'shared_path' | 'places'>,
   index: number,
   { tool_rules, tools }: Pick<Definition, 'tool_rules' | 'tools'>,
 ): Refusal | null {
@@ -159,7 +169,7 @@ function refuseLongMessages(batch: PlannableBatch, facts: BatchFacts): Refusal |
     for (const { content } of messages) {
       const size = sizeBeyondWindow(content, window);
       if (size === null) continue;
-      const path = batch.shared_path === null ? pathOf(batch, index) : `/inputs/${index}/variables`;
+      const path = batch.shared_path === null ? pathOf(batch, index) : `${inputOf(batch, index)}/variables`;
       const message =
         `has a message of ${size.bytes} bytes, which are at least ${size.tokens} tokens; the context window of ` +
         `agent-${agent_id} holds ${window}: shorten the message, or raise context_window_limit`;
@@ -183,7 +193,7 @@ function refuseUnpricedCaps(batch: PlannableBatch, facts: BatchFacts): Refusal |
     const isBatchCapped = batch.cap?.cost_nanousd != null;
     if (!isBatchCapped && batch.runs[index]?.cap?.cost_nanousd == null) continue;
     if (priced.has(model)) continue;
-    const path = `${isBatchCapped ? '' : pathOf(batch, index)}/max_cost_usd`;
+    const path = `${isBatchCapped ? (batch.places?.batch ?? '') : pathOf(batch, index)}/max_cost_usd`;
     const refusal = refuseUnpriced(path, model, facts.prices);
     if (refusal !== null) return refusal;
     priced.add(model);
@@ -208,8 +218,16 @@ function ownRuns({ runs, shared_path }: PlannableBatch): readonly NewRun[] {
 }
 
 /** Returns the pointer to the request of a run. */
-function pathOf({ shared_path }: Pick<PlannableBatch, 'shared_path'>, index: number): string {
-  return shared_path ?? `/requests/${index}`;
+function pathOf(
+  { shared_path, places }: Pick<PlannableBatch, 'shared_path' | 'places'>,
+  index: number,
+): string {
+  return shared_path ?? places?.runOf(index) ?? `/requests/${index}`;
+}
+
+/** Returns the pointer to the input of a template. */
+function inputOf({ places }: PlannableBatch, index: number): string {
+  return places?.runOf(index) ?? `/inputs/${index}`;
 }
 
 /** Returns the first tool with the name of an earlier tool. */

@@ -13,10 +13,12 @@ export interface ThreadSettings extends Pick<Context, 'model' | 'prices'> {
 }
 
 /** A message to the thread. */
-export interface ToThread {
-  readonly id: number;
-  readonly request: HandedOver;
-}
+export type ToThread =
+  | { readonly kind: 'request'; readonly id: number; readonly request: HandedOver }
+  /** The next part of an upload; null after the last. */
+  | { readonly kind: 'part'; readonly id: number; readonly part: Uint8Array<ArrayBuffer> | null }
+  /** The rest of an upload cannot be read. */
+  | { readonly kind: 'cut'; readonly id: number; readonly error: Error };
 
 /** The thread's answer to a request. */
 export interface ThreadAnswer {
@@ -28,6 +30,8 @@ export interface ThreadAnswer {
 /** A message from the thread. */
 export type FromThread =
   | { readonly kind: 'answer'; readonly id: number; readonly answer: ThreadAnswer }
+  /** Asks for the next part of an upload. */
+  | { readonly kind: 'next'; readonly id: number }
   | { readonly kind: 'failed'; readonly id: number; readonly error: Error }
   | { readonly kind: 'ring'; readonly signals: readonly Signal[] }
   | { readonly kind: 'log'; readonly line: string };

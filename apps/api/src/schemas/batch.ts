@@ -24,7 +24,7 @@ import {
 import { hasNoControls, hasNoCredentials } from './text.ts';
 import { usage, usd } from './usage.ts';
 
-const requestInput = z
+export const requestInput = z
   .strictObject({
     agent_id: wireId('agent'),
     messages: listOf(messageInput, 1_000).min(1, 'must not be empty').nullish(),
@@ -71,7 +71,7 @@ const templateInput = z
   })
   .meta({ id: 'BatchTemplate' });
 
-const templateValues = z
+export const templateValues = z
   .strictObject({
     custom_id: customId.describe("The caller's own id of this input, unique in the batch."),
     variables: z.record(z.string(), z.unknown()).describe('Variables of the template.'),

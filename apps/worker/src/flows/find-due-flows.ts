@@ -1,7 +1,7 @@
 import type { BatchState, ProviderBatchState } from '@nightshift/agent-core';
 import { readDueWork } from '@nightshift/db';
 import type { FlowDeps } from '../flow-parts/deps.ts';
-import { DELETED_ITEM_DAYS, IDEMPOTENCY_KEY_DAYS } from './sweep/sweep.ts';
+import { DELETED_ITEM_DAYS, IDEMPOTENCY_KEY_DAYS, UPLOAD_HOURS } from './sweep/sweep.ts';
 
 /** Flows that look for due rows. */
 export type DueFlow =
@@ -56,6 +56,7 @@ export async function findDueFlows({
     audit_interval_ms: settings.audit_interval_ms,
     idempotency_key_days: IDEMPOTENCY_KEY_DAYS,
     deleted_item_days: DELETED_ITEM_DAYS,
+    upload_hours: UPLOAD_HOURS,
     late_runs_max: Math.random() * ALL_LATE_EVERY < 1 ? null : LATE_RUNS_MAX,
   });
   const flows = new Set<DueFlow>();

@@ -9,6 +9,7 @@ import {
   isAuditDue,
   isOldDeletedItem,
   isOldKey,
+  isOldUpload,
 } from './due-conditions.ts';
 
 /** The parameters of a look for due work. */
@@ -21,6 +22,8 @@ export interface DueWorkQuestion<P extends ProviderBatchState, B extends BatchSt
   readonly idempotency_key_days: number;
   /** Age at which the cursors of deleted items are forgotten. Unit: days. */
   readonly deleted_item_days: number;
+  /** Age at which uploads without an end are dropped. Unit: hours. */
+  readonly upload_hours: number;
   /** Maximum runs past their deadline to examine, including runs at the provider; null: all. */
   readonly late_runs_max: number | null;
 }
@@ -62,7 +65,8 @@ export async function readDueWork<P extends ProviderBatchState, B extends BatchS
              or exists (select from queued_input)
              or exists (select from agent where keeps_blocks)
              or exists (select from idempotency_key where ${isOldKey(question.idempotency_key_days)})
-             or exists (select from deleted_item where ${isOldDeletedItem(question.deleted_item_days)}) as sweep,
+             or exists (select from deleted_item where ${isOldDeletedItem(question.deleted_item_days)})
+             or exists (select from upload where ${isOldUpload(question.upload_hours)}) as sweep,
            ${isAuditDue(question.audit_interval_ms)} as audit,
            exists (select from schedule where next_due_at <= app_now() + interval '1 minute') as schedules
   `.execute(db);

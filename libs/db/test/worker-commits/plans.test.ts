@@ -590,6 +590,7 @@ const QUESTION = {
   audit_interval_ms: 1,
   idempotency_key_days: 7,
   deleted_item_days: 7,
+  upload_hours: 24,
 } as const;
 
 test('a look for work reads a bounded number of runs past their deadline, and sometimes all', async () => {
