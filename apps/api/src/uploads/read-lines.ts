@@ -112,20 +112,25 @@ function createSplitter(limits: UploadLimits): (part: Buffer, isLast: boolean) =
   let next = 1;
   let emptyLine: number | null = null;
 
-  const checkLength = (bytes: number): void => {
+  const checkLength = (line: number, bytes: number): void => {
     if (bytes <= limits.line_bytes) return;
     const message = `is longer than ${limits.line_bytes.toLocaleString('en')} bytes`;
-    throw lineError(next, message, 'payload_too_large');
+    throw lineError(line, message, 'payload_too_large');
   };
   const cut = (block: Buffer): Lines | null => {
     if (next === 1 && block.subarray(0, BYTE_ORDER_MARK.length).equals(BYTE_ORDER_MARK))
       throw lineError(1, 'begins with a byte order mark: save the file as UTF-8 without it');
     if (!isUtf8(block)) throw lineError(next + badLineOf(block), 'is not UTF-8');
     const texts = block.toString().split('\n');
-    if (block.length > limits.line_bytes) for (const text of texts) checkLength(Buffer.byteLength(text));
+    if (block.length > limits.line_bytes)
+      for (const [index, text] of texts.entries()) checkLength(next + index, Buffer.byteLength(text));
     if (block.includes(CARRIAGE_RETURN)) refuseCarriageReturn(texts, next);
     const first = next;
     next += texts.length;
+    if (next - 1 > limits.lines)
+      throw tooLarge(
+        `The upload has more than ${limits.lines.toLocaleString('en')} lines. Split it over several.`,
+      );
     if (emptyLine === null && !texts.includes('')) return { first, texts, bytes: block.length };
     const kept = texts.filter((text, index) => {
       if (text !== '' && emptyLine !== null) throw lineError(emptyLine, 'is empty: remove it');
@@ -136,7 +141,7 @@ function createSplitter(limits: UploadLimits): (part: Buffer, isLast: boolean) =
   };
   return (part, isLast) => {
     const end = isLast ? part.length : part.lastIndexOf(LINE_FEED);
-    checkLength(openBytes + (end === -1 ? part.length : part.indexOf(LINE_FEED)));
+    checkLength(next, openBytes + (end === -1 ? part.length : part.indexOf(LINE_FEED)));
     if (end === -1) {
       open.push(part);
       openBytes += part.length;
@@ -145,12 +150,7 @@ function createSplitter(limits: UploadLimits): (part: Buffer, isLast: boolean) =
     const block = Buffer.concat([...open, part.subarray(0, end)]);
     open = isLast ? [] : [part.subarray(end + 1)];
     openBytes = open[0]?.length ?? 0;
-    const lines = isLast && block.length === 0 ? null : cut(block);
-    if (next - 1 > limits.lines && lines !== null)
-      throw tooLarge(
-        `The upload has more than ${limits.lines.toLocaleString('en')} lines. Split it over several.`,
-      );
-    return lines;
+    return isLast && block.length === 0 ? null : cut(block);
   };
 }
 
