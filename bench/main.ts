@@ -15,6 +15,7 @@ import { fleet } from './scenarios/fleet.ts';
 import { compose } from './scenarios/compose.ts';
 import { cost } from './scenarios/cost.ts';
 import { status } from './scenarios/status.ts';
+import { upload } from './scenarios/upload.ts';
 
 /** Milliseconds for stopping servers and processes after a signal. */
 const STOP_MS = 30_000;
@@ -27,6 +28,7 @@ const SCENARIOS: Record<Exclude<Mode, 'compare'>, (bench: Bench) => Promise<Scen
   status,
   compose,
   fleet,
+  upload,
   cost,
   'added-time': addedTime,
 };

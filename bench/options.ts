@@ -23,7 +23,7 @@ export interface Options {
   readonly costBefore: string | null;
 }
 
-export type Mode = 'compare' | 'against' | 'status' | 'compose' | 'fleet' | 'cost' | 'added-time';
+export type Mode = 'compare' | 'against' | 'status' | 'compose' | 'fleet' | 'upload' | 'cost' | 'added-time';
 
 /** Default sizes of the comparison. */
 export const RUNS_COMPARED: readonly number[] = [1_000, 10_000];
@@ -43,7 +43,7 @@ const SET_BY_THE_BENCH: readonly string[] = [
 /** Variables that make `--compose` build one body of all runs. */
 const SET_BY_COMPOSE: readonly string[] = ['REQUESTS_MAX', 'BODY_BYTES_MAX'];
 
-const MODES = ['against', 'status', 'compose', 'fleet', 'cost', 'added-time'] as const;
+const MODES = ['against', 'status', 'compose', 'fleet', 'upload', 'cost', 'added-time'] as const;
 const OF_A_PRODUCT_SETUP = ['server', 'queue', 'env', 'timeout'];
 /** Flags that each mode takes; any other flag is an error. */
 const FLAGS_OF: Record<Mode, readonly string[]> = {
@@ -52,6 +52,7 @@ const FLAGS_OF: Record<Mode, readonly string[]> = {
   status: ['status', 'runs', ...OF_A_PRODUCT_SETUP],
   compose: ['compose', 'runs', ...OF_A_PRODUCT_SETUP],
   fleet: ['fleet', 'runs', ...OF_A_PRODUCT_SETUP],
+  upload: ['upload', 'runs', 'server', 'queue', 'timeout'],
   cost: ['cost', 'cost-before', 'out', 'runs', ...OF_A_PRODUCT_SETUP],
   'added-time': ['added-time', 'runs', 'env', 'timeout'],
 };
@@ -59,7 +60,7 @@ const FLAGS_OF: Record<Mode, readonly string[]> = {
 export const HELP = `npm run bench -- [flags]
 
   --runs 1k,10k,100k   runs of each measurement (default 1k,10k; --against: 10k; --status, --compose and --fleet: 100k;
-                       --cost: 20 of each workload)
+                       --upload: 1m lines; --cost: 20 of each workload)
   --engines a,b        lines to measure, in this order (default: all); ${LINES.map((line) => line.name).join(', ')}
   --reps 3             interleaved repetitions of each
   --server stock,tuned settings of PostgreSQL (default stock)
@@ -73,6 +74,7 @@ One of these replaces the comparison; flags above that do not apply to it are re
   --status             measure GET of a batch while it runs
   --compose            measure building one request body from ready runs
   --fleet              measure accepting a fleet beside accepting requests
+  --upload             measure uploading a batch as lines beside a bare COPY of the staged rows
   --cost               bill tool loops: the product's batches beside realtime, with and without caching
     --out FILE         write the figures as JSON
     --cost-before FILE compare with the figures of another commit, and judge the goals
@@ -96,6 +98,7 @@ export function readOptions(args: readonly string[]): Options | 'help' {
       status: { type: 'boolean', default: false },
       compose: { type: 'boolean', default: false },
       fleet: { type: 'boolean', default: false },
+      upload: { type: 'boolean', default: false },
       cost: { type: 'boolean', default: false },
       'cost-before': { type: 'string' },
       out: { type: 'string' },

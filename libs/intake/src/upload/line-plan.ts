@@ -1,6 +1,5 @@
 import { NightshiftError, type ErrorCode, type FieldError, type PriceTable } from '@nightshift/agent-core';
 import {
-  distinctDefinitions,
   readRunAgents,
   requestedDefinitions,
   type Database,
@@ -169,7 +168,9 @@ function createAgentReader({ db, projectId }: LineFacts, hasTemplate: boolean) {
   return async (requested: readonly RequestedDefinition[]): Promise<ReadonlyMap<string, RunAgent>> => {
     const agents = new Map<string, RunAgent>();
     const unread: RequestedDefinition[] = [];
-    for (const request of distinctDefinitions(requested)) {
+    const seen = new Set<string>();
+    for (const request of requested) {
+      if (seen.size === seen.add(request.key).size) continue;
       const agent = isKept(request) ? kept.get(request.agent_id) : undefined;
       if (agent === undefined) unread.push(request);
       else agents.set(request.key, agent);

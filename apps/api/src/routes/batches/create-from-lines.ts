@@ -35,9 +35,11 @@ import { yieldEvery } from '../../yielding.ts';
 import { acceptOnce, findEarlier, type CreateResult } from './accept-once.ts';
 import { idempotencyOf } from './idempotency.ts';
 
-/** Lines and characters that are checked and staged at once. */
-const PORTION_LINES = 5_000;
-const PORTION_CHARS = 4 * 1024 * 1024;
+/** Lines and characters that are checked at once. */
+const PORTION_LINES = 1_000;
+const PORTION_CHARS = 2 * 1024 * 1024;
+/** Bytes that are staged at once. */
+const STAGED_BYTES = 2 * 1024 * 1024;
 /** Longest time of an upload; the sweep drops older ones. Unit: ms. */
 const UPLOAD_MS_MAX = 12 * 3_600_000;
 const NO_HEAD: UploadHead = { options: {}, template: null, path: '', filled_chars_max: BATCH_UPLOAD.bytes };
@@ -142,8 +144,19 @@ async function stageAll(
   let chars = 0;
   let count = 0;
   let staged = 0;
+  let encoded: Buffer[] = [];
+  let encodedBytes = 0;
   let staging: Promise<void> = Promise.resolve();
 
+  const stage = async (): Promise<void> => {
+    const next = encoded;
+    encoded = [];
+    encodedBytes = 0;
+    await staging;
+    staging = stageLines(context.db, next);
+    // Awaited with the next portion.
+    staging.catch(() => undefined);
+  };
   const flush = async (plan: LinePlan): Promise<void> => {
     if (portion.length === 0) return;
     const planned = await plan.plan(portion);
@@ -151,12 +164,11 @@ async function stageAll(
     chars = 0;
     for (const found of planned.errors) errors.add(found);
     if (!errors.isEmpty()) return;
-    const encoded = encodeLines(batch_id, staged, planned.lines);
-    staged += encoded.count;
-    await staging;
-    staging = stageLines(context.db, encoded);
-    // Awaited with the next portion.
-    staging.catch(() => undefined);
+    const bytes = encodeLines(batch_id, staged, planned.lines);
+    encoded.push(bytes);
+    encodedBytes += bytes.length;
+    staged += planned.lines.length;
+    if (encodedBytes >= STAGED_BYTES) await stage();
   };
 
   try {
@@ -183,6 +195,7 @@ async function stageAll(
     if (opened === null || count === 0) throw withoutRequests();
     await flush(opened.plan);
     errors.throwIfAny();
+    await stage();
   } finally {
     // A write that is under way would leave lines behind.
     await staging;

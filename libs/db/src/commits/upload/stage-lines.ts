@@ -8,48 +8,43 @@ export interface StagedLine {
   readonly run: string;
 }
 
-/** Lines in the binary format of COPY. */
-export interface EncodedLines {
-  readonly bytes: Buffer;
-  readonly count: number;
-}
-
 const COPY = 'copy staged_line (batch_id, ordinal, bytes, custom_id, run) from stdin (format binary)';
-/** Signature, flags and length of the header's extension. */
+/** Bytes of a message of the protocol. */
+const MESSAGE_BYTES = 65_536;
+/** The binary format of COPY: signature, flags and length of the header's extension. */
 const HEADER = Buffer.from('PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0', 'latin1');
-/** Bytes of a row beside its texts: the number of fields, and the lengths and values of batch, ordinal and size. */
-const ROW_BYTES = 2 + 20 + 8 + 8 + 4 + 4;
+const TRAILER = Buffer.of(0xff, 0xff);
+/** Begin of a row: the number of fields, the length and value of the batch, and the length of the ordinal. */
+const BEGIN_BYTES = 2 + 20 + 4;
+/** Bytes of a row beside its texts: its begin, the ordinal, the size, and the lengths of the texts. */
+const ROW_BYTES = BEGIN_BYTES + 4 + 8 + 4 + 4;
 
 /** Encodes lines for {@link stageLines}; the first has the ordinal `from`. */
-export function encodeLines(batchId: string, from: number, lines: readonly StagedLine[]): EncodedLines {
-  const id = Buffer.from(batchId.replaceAll('-', ''), 'hex');
-  const size = lines.reduce(
-    (sum, { custom_id, run }) => sum + ROW_BYTES + 3 * ((custom_id?.length ?? 0) + run.length),
-    HEADER.length + 2,
-  );
-  // UTF-8 takes at most three bytes for a unit of UTF-16, and mostly one.
-  const bytes = Buffer.allocUnsafe(size);
-  let at = HEADER.copy(bytes);
-  for (const [place, { custom_id, run }] of lines.entries()) {
-    at = bytes.writeInt16BE(5, at);
-    at = bytes.writeInt32BE(16, at);
-    at += id.copy(bytes, at);
-    at = bytes.writeInt32BE(4, at);
-    at = bytes.writeInt32BE(from + place, at);
-    at = bytes.writeInt32BE(4, at);
-    const sizeAt = at;
-    at += 4;
-    if (custom_id === null) at = bytes.writeInt32BE(-1, at);
-    else {
-      const length = bytes.write(custom_id, at + 4);
-      at = bytes.writeInt32BE(length, at) + length;
-    }
-    const length = bytes.write(run, at + 4);
-    bytes.writeInt32BE(length, sizeAt);
-    at = bytes.writeInt32BE(length, at) + length;
+export function encodeLines(batchId: string, from: number, lines: readonly StagedLine[]): Buffer {
+  const begin = Buffer.from(`0005${'00000010'}${batchId.replaceAll('-', '')}00000004`, 'hex');
+  let size = 0;
+  for (const { custom_id, run } of lines)
+    size += ROW_BYTES + Buffer.byteLength(custom_id ?? '') + Buffer.byteLength(run);
+  const bytes = Buffer.allocUnsafeSlow(size);
+  const view = new DataView(bytes.buffer);
+  let at = 0;
+  let ordinal = from;
+  for (const { custom_id, run } of lines) {
+    bytes.set(begin, at);
+    at += BEGIN_BYTES;
+    view.setInt32(at, ordinal++);
+    view.setInt32(at + 4, 4);
+    const sizeAt = at + 8;
+    at += 12;
+    const idBytes = custom_id === null ? -1 : bytes.write(custom_id, at + 4);
+    view.setInt32(at, idBytes);
+    at += 4 + Math.max(0, idBytes);
+    const runBytes = bytes.write(run, at + 4);
+    view.setInt32(at, runBytes);
+    view.setInt32(sizeAt, runBytes);
+    at += 4 + runBytes;
   }
-  at = bytes.writeInt16BE(-1, at);
-  return { bytes: bytes.subarray(0, at), count: lines.length };
+  return bytes;
 }
 
 /** The part of the driver's connection that COPY needs; its types omit it. */
@@ -60,17 +55,19 @@ interface CopyConnection {
 }
 
 /**
- * Stages lines with one COPY, which is a transaction of its own.
+ * Stages encoded lines with one COPY, which is a transaction of its own.
  * Throws: 23505 for an ordinal that is staged already.
  */
-export async function stageLines(db: Database, { bytes }: EncodedLines): Promise<void> {
+export async function stageLines(db: Database, encoded: readonly Buffer[]): Promise<void> {
   const client = await poolOf(db).connect();
   try {
     await new Promise<void>((resolve, reject) => {
       const copy = {
         submit: (connection: unknown) => (connection as CopyConnection).query(COPY),
         handleCopyInResponse: (connection: CopyConnection) => {
-          connection.sendCopyFromChunk(bytes);
+          for (const bytes of [HEADER, ...encoded, TRAILER])
+            for (let from = 0; from < bytes.length; from += MESSAGE_BYTES)
+              connection.sendCopyFromChunk(bytes.subarray(from, from + MESSAGE_BYTES));
           connection.endCopyFrom();
         },
         handleCommandComplete: () => undefined,

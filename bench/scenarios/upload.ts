@@ -1,0 +1,208 @@
+/** Measures the upload of a batch as lines beside a bare COPY of the rows that it stages. */
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { createReadStream, createWriteStream } from 'node:fs';
+import { request, type IncomingMessage } from 'node:http';
+import { join } from 'node:path';
+import { json } from 'node:stream/consumers';
+import { pipeline } from 'node:stream/promises';
+import { createGzip } from 'node:zlib';
+import pg from 'pg';
+import { connect, encodeLines, stageLines, type StagedLine } from '../../libs/db/src/index.ts';
+import { createPool } from '../../libs/services/src/index.ts';
+import { memoryOf, resetPeak } from '../measure/processes.ts';
+import { within } from '../measure/within.ts';
+import { digits } from '../report/table.ts';
+import type { Bench, ScenarioResult } from './bench.ts';
+import { setUpProduct, type ProductSetup } from './product-setup.ts';
+import { API_KEY, startApi } from './status.ts';
+
+const LINES_DEFAULT = 1_000_000;
+const AGENTS = 1_000;
+const MB_MAX = 400;
+const RATIO_MIN = 0.5;
+const COPIES = 2;
+const ROWS_PER_READ = 20_000;
+
+/** The time of an upload, and the largest memory of the API meanwhile. */
+interface Measured {
+  readonly name: string;
+  readonly ms: number;
+  readonly peakMb: number | null;
+}
+
+export async function upload(bench: Bench): Promise<ScenarioResult> {
+  const lines = bench.options.runs?.[0] ?? LINES_DEFAULT;
+  const setup = await setUpProduct(bench, AGENTS);
+  const client = new pg.Client({ connectionString: setup.context.url });
+  try {
+    await client.connect();
+    bench.say(`upload: writing ${lines} lines`);
+    const plain = await writeLines(client, join(setup.context.dir, 'tasks.jsonl'), lines);
+    const gzip = `${plain}.gz`;
+    await pipeline(createReadStream(plain), createGzip(), createWriteStream(gzip));
+    const { uploads, batchId } = await uploadAll(bench, setup, client, { plain, gzip, lines });
+    const copyMs = await copyAlone(bench, setup, client, batchId);
+    return report(lines, uploads, copyMs);
+  } finally {
+    await client.end();
+    await setup.stop();
+  }
+}
+
+async function writeLines(client: pg.Client, path: string, lines: number): Promise<string> {
+  const { rows } = await client.query<{ id: string }>('select id from agent order by id');
+  const file = createWriteStream(path);
+  for (let n = 0; n < lines; n++) {
+    const line = {
+      custom_id: `ticket-${n}`,
+      agent_id: `agent-${rows[n % rows.length]?.id ?? ''}`,
+      conversation: 'isolated',
+      input: `Ticket ${n}: my invoice of May names the wrong address, and the sum differs from the offer. Which team should answer?`,
+    };
+    if (!file.write(`${JSON.stringify(line)}\n`)) await once(file, 'drain');
+  }
+  file.end();
+  await once(file, 'finish');
+  return path;
+}
+
+async function uploadAll(
+  bench: Bench,
+  setup: ProductSetup,
+  client: pg.Client,
+  { plain, gzip, lines }: { readonly plain: string; readonly gzip: string; readonly lines: number },
+) {
+  const { url, dir } = setup.context;
+  const api = await startApi({ databaseUrl: url, queueUrl: setup.store.queueUrl, dataDir: dir });
+  try {
+    // The first upload starts the API's thread; this one is refused.
+    await send(api.url, Buffer.from('{"batch":{}}\n'), {}).catch(() => undefined);
+    const uploads: Measured[] = [];
+    let batchId = '';
+    for (const [name, path, headers] of [
+      ['plain', plain, {}],
+      ['gzip', gzip, { 'content-encoding': 'gzip' }],
+    ] as const) {
+      bench.say(`upload: ${name}`);
+      await client.query('checkpoint');
+      resetPeak(api.pid);
+      const from = performance.now();
+      const sent = send(api.url, path, headers);
+      const batch = await within(bench.options.timeoutMs, 'The upload', sent);
+      const ms = performance.now() - from;
+      if (batch.counts.total !== lines) throw new Error(`The batch has ${batch.counts.total} runs.`);
+      uploads.push({ name, ms, peakMb: memoryOf(api.pid).peak_kb / 1024 });
+      batchId ||= batch.id.slice('job-'.length);
+    }
+    return { uploads, batchId };
+  } finally {
+    await api.stop();
+  }
+}
+
+interface Batch {
+  readonly id: string;
+  readonly counts: { readonly total: number };
+}
+
+async function send(
+  url: string,
+  body: string | Buffer,
+  headers: Readonly<Record<string, string>>,
+): Promise<Batch> {
+  const posted = request(`${url}/v1/batches`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${API_KEY}`, 'content-type': 'application/jsonl', ...headers },
+  });
+  const answered = once(posted, 'response') as Promise<[IncomingMessage]>;
+  if (typeof body === 'string') await pipeline(createReadStream(body), posted);
+  else posted.end(body);
+  const [response] = await answered;
+  const value = await json(response);
+  if (response.statusCode !== 200) throw new Error(`The upload was answered: ${JSON.stringify(value)}`);
+  return value as Batch;
+}
+
+/** Copies the staged rows of a batch into the same table again, with one statement. Returns the shortest time. */
+async function copyAlone(
+  bench: Bench,
+  setup: ProductSetup,
+  client: pg.Client,
+  batchId: string,
+): Promise<number> {
+  const pool = createPool({ url: setup.context.url });
+  try {
+    const times: number[] = [];
+    for (let copy = 1; copy <= COPIES; copy++) {
+      bench.say(`upload: bare COPY ${copy}`);
+      const id = randomUUID();
+      const encoded = await encodeStaged(client, batchId, id);
+      const db = connect(pool);
+      await client.query('checkpoint');
+      const from = performance.now();
+      await stageLines(db, encoded);
+      times.push(performance.now() - from);
+      await client.query('delete from staged_line where batch_id = $1', [id]);
+    }
+    return Math.min(...times);
+  } finally {
+    await pool.end();
+  }
+}
+
+/** Encodes the staged lines of a batch for one COPY under another id. */
+async function encodeStaged(client: pg.Client, batchId: string, id: string): Promise<readonly Buffer[]> {
+  const parts: Buffer[] = [];
+  for (let from = 0; ; from += ROWS_PER_READ) {
+    const { rows } = await client.query<StagedLine>(
+      `select custom_id, run::text as run from staged_line
+        where batch_id = $1 and ordinal >= $2 and ordinal < $2 + $3::int order by ordinal`,
+      [batchId, from, ROWS_PER_READ],
+    );
+    parts.push(encodeLines(id, from, rows));
+    if (rows.length < ROWS_PER_READ) return parts;
+  }
+}
+
+function report(lines: number, uploads: readonly Measured[], copyMs: number): ScenarioResult {
+  const measured = [...uploads, { name: 'bare COPY', ms: copyMs, peakMb: null }];
+  return {
+    title: `An upload of ${lines} lines`,
+    table: {
+      head: ['way', 'seconds', 'lines per second', 'of bare COPY', 'API peak MB'],
+      rows: measured.map(({ name, ms, peakMb }) => [
+        name,
+        digits(ms / 1000),
+        digits((lines * 1000) / ms),
+        digits(copyMs / ms),
+        peakMb === null ? '' : digits(peakMb),
+      ]),
+    },
+    figures: {
+      lines,
+      copy_ms: copyMs,
+      ...Object.fromEntries(
+        uploads.flatMap(({ name, ms, peakMb }) => [
+          [`${name}_ms`, ms],
+          [`${name}_api_peak_mb`, peakMb],
+        ]),
+      ),
+    },
+    goals: uploads.flatMap(({ name, ms, peakMb }) => [
+      {
+        goal: `${name}: lines per second at least ${RATIO_MIN} of a bare COPY`,
+        measured: digits(copyMs / ms),
+        met: copyMs / ms >= RATIO_MIN,
+      },
+      {
+        goal: `${name}: API under ${MB_MAX} MB`,
+        measured: `${digits(peakMb ?? 0)} MB`,
+        met: (peakMb ?? 0) < MB_MAX,
+      },
+    ]),
+    notes: [
+      `From the first byte to the answer, ${AGENTS} agents. The bare COPY is the faster of ${COPIES}: one statement with the same rows, encoded before.`,
+    ],
+  };
+}
