@@ -10,7 +10,7 @@ import { createGzip } from 'node:zlib';
 import pg from 'pg';
 import { connect, encodeLines, stageLines, type StagedLine } from '../../libs/db/src/index.ts';
 import { createPool } from '../../libs/services/src/index.ts';
-import { memoryOf, resetPeak } from '../measure/processes.ts';
+import { memoryOf, resetPeak, treeCpuMs } from '../measure/processes.ts';
 import { within } from '../measure/within.ts';
 import { digits } from '../report/table.ts';
 import type { Bench, ScenarioResult } from './bench.ts';
@@ -28,6 +28,8 @@ const ROWS_PER_READ = 20_000;
 interface Measured {
   readonly name: string;
   readonly ms: number;
+  /** CPU time of the API. */
+  readonly cpuMs: number | null;
   readonly peakMb: number | null;
 }
 
@@ -86,13 +88,15 @@ async function uploadAll(
     ] as const) {
       bench.say(`upload: ${name}`);
       await client.query('checkpoint');
-      resetPeak(api.pid);
+      resetPeak(api.pid); bench.say('rss ' + String(memoryOf(api.pid).peak_kb / 1024));
+      const cpuBefore = treeCpuMs(api.pid);
       const from = performance.now();
       const sent = send(api.url, path, headers);
       const batch = await within(bench.options.timeoutMs, 'The upload', sent);
       const ms = performance.now() - from;
       if (batch.counts.total !== lines) throw new Error(`The batch has ${batch.counts.total} runs.`);
-      uploads.push({ name, ms, peakMb: memoryOf(api.pid).peak_kb / 1024 });
+      const cpuMs = treeCpuMs(api.pid) - cpuBefore;
+      uploads.push({ name, ms, cpuMs, peakMb: memoryOf(api.pid).peak_kb / 1024 });
       batchId ||= batch.id.slice('job-'.length);
     }
     return { uploads, batchId };
@@ -166,16 +170,17 @@ async function encodeStaged(client: pg.Client, batchId: string, id: string): Pro
 }
 
 function report(lines: number, uploads: readonly Measured[], copyMs: number): ScenarioResult {
-  const measured = [...uploads, { name: 'bare COPY', ms: copyMs, peakMb: null }];
+  const measured = [...uploads, { name: 'bare COPY', ms: copyMs, cpuMs: null, peakMb: null }];
   return {
     title: `An upload of ${lines} lines`,
     table: {
-      head: ['way', 'seconds', 'lines per second', 'of bare COPY', 'API peak MB'],
-      rows: measured.map(({ name, ms, peakMb }) => [
+      head: ['way', 'seconds', 'lines per second', 'of bare COPY', 'API CPU seconds', 'API peak MB'],
+      rows: measured.map(({ name, ms, cpuMs, peakMb }) => [
         name,
         digits(ms / 1000),
         digits((lines * 1000) / ms),
         digits(copyMs / ms),
+        cpuMs === null ? '' : digits(cpuMs / 1000),
         peakMb === null ? '' : digits(peakMb),
       ]),
     },

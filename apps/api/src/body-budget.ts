@@ -23,26 +23,32 @@ export interface Share {
   giveBack(): void;
 }
 
-/** Held bytes in shared memory: of all requests, and of these by the thread of large bodies. */
+/** Held bytes in shared memory: of all requests, and of these by each thread beside the main thread. */
 export type HeldBytes = BigInt64Array;
 const ALL = 0;
-const BY_THREAD = 1;
+/** The place of the bytes of a thread: of large bodies, or of uploads. */
+export type ThreadPlace = 1 | 2;
+const PLACES = 3;
 
 /** Allocates {@link HeldBytes}. */
 export function createHeldBytes(): HeldBytes {
-  return new BigInt64Array(new SharedArrayBuffer(2 * BigInt64Array.BYTES_PER_ELEMENT));
+  return new BigInt64Array(new SharedArrayBuffer(PLACES * BigInt64Array.BYTES_PER_ELEMENT));
 }
 
-/** Returns all bytes that the ended thread of large bodies had taken. */
-export function giveBackOfThread(held: HeldBytes): void {
-  Atomics.sub(held, ALL, Atomics.exchange(held, BY_THREAD, 0n));
+/** Returns all bytes that an ended thread had taken. */
+export function giveBackOfThread(held: HeldBytes, place: ThreadPlace = 1): void {
+  Atomics.sub(held, ALL, Atomics.exchange(held, place, 0n));
 }
 
 /**
  * Creates a byte budget shared by requests. Their total is at most `max`, but a single request may exceed it, since it could
  * otherwise never run. `carried` counts bytes that another thread already holds for the share.
  */
-export function createBudget(max: number, held = createHeldBytes()): (carried?: number) => Share {
+export function createBudget(
+  max: number,
+  held = createHeldBytes(),
+  place: ThreadPlace = 1,
+): (carried?: number) => Share {
   return (carried) => {
     let own = carried ?? 0;
     let taken = 0;
@@ -50,7 +56,7 @@ export function createBudget(max: number, held = createHeldBytes()): (carried?: 
     const count = (bytes: number): void => {
       own += bytes;
       taken += bytes;
-      if (carried !== undefined) Atomics.add(held, BY_THREAD, BigInt(bytes));
+      if (carried !== undefined) Atomics.add(held, place, BigInt(bytes));
     };
     return {
       take: (bytes) => {
@@ -103,8 +109,8 @@ export function keepShareUntil(request: FastifyRequest, work: Promise<unknown>):
  * returned after the answer or abort and the end of the route's handler. Later bytes are discarded.
  * Requests beyond the budget are `not_ready`; clients retry them. Check the key first, so that strangers take nothing.
  */
-export function holdBodies(app: App, max: number, held: HeldBytes): void {
-  const open = createBudget(max, held);
+export function holdBodies(app: App, max: number, held: HeldBytes, place?: ThreadPlace): void {
+  const open = createBudget(max, held, place);
   app.addHook('onRoute', (route) => {
     const { handler } = route;
     route.handler = async function (request, reply) {

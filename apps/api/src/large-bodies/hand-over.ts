@@ -16,8 +16,11 @@ export function markLarge(request: FastifyRequest, body: BodyParts): void {
   bodies.set(request, body);
 }
 
-/** Answers the marked requests through the thread, for routes registered after this call. */
-export function handOverLargeBodies(app: App, thread: LargeBodyThread): void {
+/**
+ * Answers the marked requests through the thread, and uploads that are taken in portions through a thread of their own, for
+ * routes registered after this call.
+ */
+export function handOverLargeBodies(app: App, thread: LargeBodyThread, uploadThread: LargeBodyThread): void {
   app.addHook('preValidation', async (request, reply) => {
     const upload = uploadOf(request);
     const body = upload === undefined ? bodies.get(request) : [];
@@ -34,7 +37,8 @@ export function handOverLargeBodies(app: App, thread: LargeBodyThread): void {
       arrived_ns: process.hrtime.bigint() - BigInt(Math.round(reply.elapsedTime * 1e6)),
       held_bytes: heldBytesOf(request),
     };
-    const answered = thread.answer(handed, upload);
+    const isInPortions = request.routeOptions.config.takesLines === 'in_portions';
+    const answered = (upload !== undefined && isInPortions ? uploadThread : thread).answer(handed, upload);
     keepShareUntil(request, answered);
     const answer = await answered;
     const said = Object.entries(answer.headers).filter(([name]) => !OWN_HEADERS.includes(name));

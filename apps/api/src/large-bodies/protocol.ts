@@ -1,6 +1,6 @@
 import type { OutgoingHttpHeaders } from 'node:http';
 import type { Signal } from '@nightshift/queue';
-import type { HeldBytes } from '../body-budget.ts';
+import type { HeldBytes, ThreadPlace } from '../body-budget.ts';
 import type { Context } from '../context.ts';
 import type { HandedOver } from './handed-over.ts';
 
@@ -9,6 +9,8 @@ export interface ThreadSettings extends Pick<Context, 'model' | 'prices'> {
   readonly apiKey: string;
   readonly bodyBytesMax: number;
   readonly heldBytes: HeldBytes;
+  /** Default: of large bodies. */
+  readonly threadPlace?: ThreadPlace | undefined;
   readonly databaseUrl: string;
 }
 

@@ -1,5 +1,5 @@
 import type { Readable } from 'node:stream';
-import { Worker } from 'node:worker_threads';
+import { Worker, type ResourceLimits } from 'node:worker_threads';
 import type { HandedOver } from './handed-over.ts';
 import type { FromThread, ThreadAnswer, ThreadSettings, ToThread } from './protocol.ts';
 
@@ -43,8 +43,12 @@ async function sendPart(worker: Worker, id: number, parts: AsyncIterator<Buffer>
   worker.postMessage(message, message.kind === 'part' && message.part !== null ? [message.part.buffer] : []);
 }
 
-/** Creates the thread. It starts with the first request, and restarts with the next request after it ended. */
-export function createLargeBodyThread(settings: ThreadSettings, events: ThreadEvents): LargeBodyThread {
+/** Creates the thread. It starts with the first request, and restarts with the next request after it ended. `resourceLimits`: of its heap. */
+export function createLargeBodyThread(
+  settings: ThreadSettings,
+  events: ThreadEvents,
+  resourceLimits: ResourceLimits = {},
+): LargeBodyThread {
   let running: { readonly worker: Worker; readonly asked: Map<number, Asked> } | null = null;
   let ids = 0;
 
@@ -53,6 +57,7 @@ export function createLargeBodyThread(settings: ThreadSettings, events: ThreadEv
     const worker = new Worker(new URL('./thread.ts', import.meta.url), {
       workerData: settings,
       execArgv: [],
+      resourceLimits,
     });
     let cause = new Error('The thread of large bodies has ended.');
     worker.on('error', (error: Error) => (cause = error));

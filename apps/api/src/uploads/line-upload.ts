@@ -6,8 +6,8 @@ import { handedOver } from '../large-bodies/handed-over.ts';
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** The route takes a request, or an item, a line beside JSON. */
-    takesLines?: boolean;
+    /** The route takes uploads of lines beside JSON, and stores them portion by portion, or all at once. */
+    takesLines?: 'in_portions' | 'at_once';
   }
 }
 
@@ -26,7 +26,7 @@ const uploads = new WeakMap<FastifyRequest, Readable>();
 /** Whether a request uploads lines to a route that takes them. */
 export function isLineUpload({ headers, routeOptions }: FastifyRequest): boolean {
   const [type = ''] = (headers['content-type'] ?? '').split(';', 1);
-  return routeOptions.config?.takesLines === true && LINE_TYPES.includes(type.trim().toLowerCase());
+  return routeOptions.config?.takesLines !== undefined && LINE_TYPES.includes(type.trim().toLowerCase());
 }
 
 /** Passes uploads unread to the routes that take lines. */

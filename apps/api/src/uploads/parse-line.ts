@@ -5,7 +5,7 @@ import { toFieldErrors } from '../errors/field-errors.ts';
 import type { ParseJson } from '../parse-json.ts';
 
 /** Most values of a line. */
-const LINE_VALUES_MAX = 1_000_000;
+const LINE_VALUES_MAX = 500_000;
 
 /** The value of a line, or its errors. */
 export type ParsedLine<T> = { readonly value: T } | { readonly errors: LineErrors };

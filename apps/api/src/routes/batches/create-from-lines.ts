@@ -36,7 +36,7 @@ import { acceptOnce, findEarlier, type CreateResult } from './accept-once.ts';
 import { idempotencyOf } from './idempotency.ts';
 
 /** Lines and characters that are checked at once. */
-const PORTION_LINES = 1_000;
+const PORTION_LINES = 500;
 const PORTION_CHARS = 2 * 1024 * 1024;
 /** Bytes that are staged at once. */
 const STAGED_BYTES = 2 * 1024 * 1024;

@@ -25,7 +25,7 @@ export function createBatch(app: App, context: Context, path: string, hide: bool
     path,
     {
       bodyLimit: BATCH_BYTES_MAX,
-      config: { takesLines: true },
+      config: { takesLines: 'in_portions' },
       preValidation: async (request, reply) => {
         const upload = uploadOf(request);
         if (upload === undefined) return;

@@ -54,7 +54,7 @@ export function appendMessagesOfAgents(app: App, context: Context): void {
     '/v1/messages/append',
     {
       bodyLimit: BATCH_BYTES_MAX,
-      config: { takesLines: true },
+      config: { takesLines: 'at_once' },
       preValidation: async (request, reply) => {
         const upload = uploadOf(request);
         if (upload === undefined) return;
