@@ -8,7 +8,13 @@ import { json } from 'node:stream/consumers';
 import { pipeline } from 'node:stream/promises';
 import { createGzip } from 'node:zlib';
 import pg from 'pg';
-import { connect, encodeLines, stageLines, type StagedLine } from '../../libs/db/src/index.ts';
+import {
+  connect,
+  DEFAULT_PROJECT_ID,
+  encodeLines,
+  stageLines,
+  type StagedLine,
+} from '../../libs/db/src/index.ts';
 import { createPool } from '../../libs/services/src/index.ts';
 import { memoryOf, resetPeak, treeCpuMs } from '../measure/processes.ts';
 import { within } from '../measure/within.ts';
@@ -88,7 +94,8 @@ async function uploadAll(
     ] as const) {
       bench.say(`upload: ${name}`);
       await client.query('checkpoint');
-      resetPeak(api.pid); bench.say('rss ' + String(memoryOf(api.pid).peak_kb / 1024));
+      resetPeak(api.pid);
+      bench.say('rss ' + String(memoryOf(api.pid).peak_kb / 1024));
       const cpuBefore = treeCpuMs(api.pid);
       const from = performance.now();
       const sent = send(api.url, path, headers);
@@ -164,7 +171,7 @@ async function encodeStaged(client: pg.Client, batchId: string, id: string): Pro
         where batch_id = $1 and ordinal >= $2 and ordinal < $2 + $3::int order by ordinal`,
       [batchId, from, ROWS_PER_READ],
     );
-    parts.push(encodeLines(id, from, rows));
+    parts.push(encodeLines({ batch_id: id, project_id: DEFAULT_PROJECT_ID }, from, rows));
     if (rows.length < ROWS_PER_READ) return parts;
   }
 }

@@ -758,6 +758,17 @@ create table schedule (
 CREATE INDEX schedule_by_age ON public.schedule USING btree (project_id, created_at, id);
 CREATE INDEX schedule_due ON public.schedule USING btree (next_due_at) WHERE (next_due_at IS NOT NULL);
 
+create table staged_line (
+  batch_id uuid not null,
+  project_id uuid not null,
+  ordinal integer not null,
+  bytes integer not null,
+  custom_id text,
+  run json not null,
+  constraint staged_line_pkey PRIMARY KEY (batch_id, ordinal),
+  constraint staged_line_ordinal_check CHECK ((ordinal >= 0))
+);
+
 create table step (
   project_id uuid not null,
   run_id uuid not null,
@@ -912,6 +923,14 @@ create table turnaround (
   constraint turnaround_durations_ms_check CHECK (((cardinality(durations_ms) >= 1) AND (cardinality(durations_ms) <= 64)))
 );
 
+create table upload (
+  batch_id uuid not null,
+  project_id uuid not null,
+  started_at timestamp with time zone not null default app_now(),
+  constraint upload_pkey PRIMARY KEY (batch_id)
+);
+CREATE INDEX upload_by_age ON public.upload USING btree (started_at);
+
 create table waiting_message (
   conversation_id uuid not null,
   place integer not null,
@@ -1011,6 +1030,7 @@ alter table token_calibration add constraint token_calibration_project_id_fkey F
 alter table tool add constraint tool_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table turnaround add constraint turnaround_credential_fkey FOREIGN KEY (credential) REFERENCES credential(name);
 alter table turnaround add constraint turnaround_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table upload add constraint upload_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table waiting_message add constraint waiting_message_conversation_id_fkey FOREIGN KEY (conversation_id) REFERENCES conversation(id) ON DELETE CASCADE;
 alter table waiting_message add constraint waiting_message_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table work_statistic add constraint work_statistic_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);

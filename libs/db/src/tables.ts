@@ -723,6 +723,7 @@ export interface UploadTable {
 
 export interface StagedLineTable {
   batch_id: string;
+  project_id: string;
   ordinal: number;
   bytes: number;
   custom_id: string | null;

@@ -55,8 +55,9 @@ export const RUN_INVARIANTS: readonly Invariant[] = [
       union all
       select l.batch_id, null, null, null, null, count(*)::int, min(l.ordinal), null
         from staged_line l
-       where not exists (select from upload u where u.batch_id = l.batch_id)
-         and not exists (select from batch b where b.id = l.batch_id and b.source ->> 'kind' = 'lines')
+       where not exists (select from upload u where u.batch_id = l.batch_id and u.project_id = l.project_id)
+         and not exists (select from batch b
+                          where b.id = l.batch_id and b.project_id = l.project_id and b.source ->> 'kind' = 'lines')
        group by l.batch_id`,
   },
   {

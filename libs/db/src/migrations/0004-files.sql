@@ -97,6 +97,7 @@ create index upload_by_age on upload (started_at);
 -- Validated lines of an upload, or of a `receiving` batch; the commit that makes their runs deletes them.
 create table staged_line (
   batch_id uuid not null,
+  project_id uuid not null,
   ordinal integer not null check (ordinal >= 0),
   -- Size of `run`, for portions of bounded size.
   bytes integer not null,

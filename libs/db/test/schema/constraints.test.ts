@@ -50,6 +50,8 @@ const VALID: Readonly<Record<string, Row>> = {
     seen_at: NOW,
   },
   failed_lines: { error_type: 'api_error', slot: 0, project_id, lines: 0 },
+  upload: { batch_id: ID, project_id },
+  staged_line: { batch_id: ID, project_id, ordinal: 0, bytes: 2, run: '{}' },
   ended_runs: { batch_id: ID, slot: 0, version: 1, project_id, run_ids: [ID] },
   run_failure: {
     batch_id: ID,
@@ -271,6 +273,7 @@ const REFUSED: Readonly<Record<string, readonly Row[]>> = {
   'held_change.held_change_state_check': [{ state: 'lost', settled_at: NOW }],
   'failed_lines.failed_lines_lines_check': [{ lines: -1 }],
   'ended_runs.ended_runs_run_ids_check': [{ run_ids: [] }],
+  'staged_line.staged_line_ordinal_check': [{ ordinal: -1 }],
   'run_failure.run_failure_state_check': [{ state: 'completed' }],
   'held_change.held_change_base': [
     { kind: 'revised' },

@@ -164,7 +164,7 @@ async function stageAll(
     chars = 0;
     for (const found of planned.errors) errors.add(found);
     if (!errors.isEmpty()) return;
-    const bytes = encodeLines(batch_id, staged, planned.lines);
+    const bytes = encodeLines({ batch_id, project_id: context.projectId }, staged, planned.lines);
     encoded.push(bytes);
     encodedBytes += bytes.length;
     staged += planned.lines.length;

@@ -1,6 +1,12 @@
 import type { Submittable } from 'pg';
 import { poolOf, type Database } from '../../connect.ts';
 
+/** An upload: the id of its batch, and its project. */
+export interface UploadKey {
+  readonly batch_id: string;
+  readonly project_id: string;
+}
+
 /** A validated line of an upload. */
 export interface StagedLine {
   readonly custom_id: string | null;
@@ -8,20 +14,26 @@ export interface StagedLine {
   readonly run: string;
 }
 
-const COPY = 'copy staged_line (batch_id, ordinal, bytes, custom_id, run) from stdin (format binary)';
+const COPY =
+  'copy staged_line (batch_id, project_id, ordinal, bytes, custom_id, run) from stdin (format binary)';
 /** Bytes of a message of the protocol. */
 const MESSAGE_BYTES = 65_536;
 /** The binary format of COPY: signature, flags and length of the header's extension. */
 const HEADER = Buffer.from('PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0', 'latin1');
 const TRAILER = Buffer.of(0xff, 0xff);
-/** Begin of a row: the number of fields, the length and value of the batch, and the length of the ordinal. */
-const BEGIN_BYTES = 2 + 20 + 4;
+/** Begin of a row: the number of fields, the lengths and values of batch and project, and the length of the ordinal. */
+const BEGIN_BYTES = 2 + 20 + 20 + 4;
 /** Bytes of a row beside its texts: its begin, the ordinal, the size, and the lengths of the texts. */
 const ROW_BYTES = BEGIN_BYTES + 4 + 8 + 4 + 4;
 
 /** Encodes lines for {@link stageLines}; the first has the ordinal `from`. */
-export function encodeLines(batchId: string, from: number, lines: readonly StagedLine[]): Buffer {
-  const begin = Buffer.from(`0005${'00000010'}${batchId.replaceAll('-', '')}00000004`, 'hex');
+export function encodeLines(
+  { batch_id, project_id }: UploadKey,
+  from: number,
+  lines: readonly StagedLine[],
+): Buffer {
+  const ids = [batch_id, project_id].map((id) => `00000010${id.replaceAll('-', '')}`);
+  const begin = Buffer.from(`0006${ids.join('')}00000004`, 'hex');
   let size = 0;
   for (const { custom_id, run } of lines)
     size += ROW_BYTES + Buffer.byteLength(custom_id ?? '') + Buffer.byteLength(run);
