@@ -6,6 +6,7 @@ import { request, type IncomingMessage } from 'node:http';
 import { join } from 'node:path';
 import { json } from 'node:stream/consumers';
 import { pipeline } from 'node:stream/promises';
+import { setTimeout } from 'node:timers/promises';
 import { createGzip } from 'node:zlib';
 import pg from 'pg';
 import {
@@ -29,6 +30,9 @@ const MB_MAX = 400;
 const RATIO_MIN = 0.5;
 const COPIES = 2;
 const ROWS_PER_READ = 20_000;
+const NEVER_MS = 30 * 24 * 3_600_000;
+const LOOK_MS = 200;
+const ANSWER_MS_MAX = 2_000;
 
 /** The time of an upload, and the largest memory of the API meanwhile. */
 interface Measured {
@@ -49,9 +53,11 @@ export async function upload(bench: Bench): Promise<ScenarioResult> {
     const plain = await writeLines(client, join(setup.context.dir, 'tasks.jsonl'), lines);
     const gzip = `${plain}.gz`;
     await pipeline(createReadStream(plain), createGzip(), createWriteStream(gzip));
-    const { uploads, batchId } = await uploadAll(bench, setup, client, { plain, gzip, lines });
-    const copyMs = await copyAlone(bench, setup, client, batchId);
-    return report(lines, uploads, copyMs);
+    const { uploads, batchIds } = await uploadAll(bench, setup, client, { plain, gzip, lines });
+    const [received = '', run = ''] = batchIds;
+    const copyMs = await copyAlone(bench, setup, client, received);
+    const answers = await changeStates(bench, setup, { received, run });
+    return report(lines, uploads, copyMs, answers);
   } finally {
     await client.end();
     await setup.stop();
@@ -87,7 +93,7 @@ async function uploadAll(
     // The first upload starts the API's thread; this one is refused.
     await send(api.url, Buffer.from('{"batch":{}}\n'), {}).catch(() => undefined);
     const uploads: Measured[] = [];
-    let batchId = '';
+    const batchIds: string[] = [];
     for (const [name, path, headers] of [
       ['plain', plain, {}],
       ['gzip', gzip, { 'content-encoding': 'gzip' }],
@@ -104,9 +110,9 @@ async function uploadAll(
       if (batch.counts.total !== lines) throw new Error(`The batch has ${batch.counts.total} runs.`);
       const cpuMs = treeCpuMs(api.pid) - cpuBefore;
       uploads.push({ name, ms, cpuMs, peakMb: memoryOf(api.pid).peak_kb / 1024 });
-      batchId ||= batch.id.slice('job-'.length);
+      batchIds.push(batch.id.slice('job-'.length));
     }
-    return { uploads, batchId };
+    return { uploads, batchIds };
   } finally {
     await api.stop();
   }
@@ -115,6 +121,11 @@ async function uploadAll(
 interface Batch {
   readonly id: string;
   readonly counts: { readonly total: number };
+}
+
+interface BatchState {
+  readonly state: string;
+  readonly counts: { readonly accepted: number };
 }
 
 async function send(
@@ -176,7 +187,56 @@ async function encodeStaged(client: pg.Client, batchId: string, id: string): Pro
   }
 }
 
-function report(lines: number, uploads: readonly Measured[], copyMs: number): ScenarioResult {
+/** Cancels a batch that is received; pauses, resumes and cancels another that runs. Returns the time of each answer. */
+async function changeStates(
+  bench: Bench,
+  setup: ProductSetup,
+  { received, run }: { readonly received: string; readonly run: string },
+): Promise<Readonly<Record<string, number>>> {
+  const { url, dir } = setup.context;
+  const api = await startApi({ databaseUrl: url, queueUrl: setup.store.queueUrl, dataDir: dir });
+  const ask = async (method: string, id: string, path = ''): Promise<BatchState> => {
+    const headers = { authorization: `Bearer ${API_KEY}` };
+    const response = await fetch(`${api.url}/v1/batches/job-${id}${path}`, { method, headers });
+    const value = await response.json();
+    if (!response.ok) throw new Error(`${method} ${path} was answered: ${JSON.stringify(value)}`);
+    return value as BatchState;
+  };
+  const until = async (id: string, isReached: (batch: BatchState) => boolean): Promise<void> => {
+    const endsAt = performance.now() + bench.options.timeoutMs;
+    while (!isReached(await ask('GET', id))) {
+      if (performance.now() > endsAt) throw new Error('The batch was not received in time.');
+      await setTimeout(LOOK_MS);
+    }
+  };
+  const timed = async (id: string, path: string): Promise<number> => {
+    const from = performance.now();
+    await ask(path === '/cancel' ? 'PATCH' : 'POST', id, path);
+    return performance.now() - from;
+  };
+  try {
+    const worker = await setup.startWorker(NEVER_MS, { GATHER_WINDOW_MS: '600000', REQUESTS_MAX: '100000' });
+    worker.start();
+    bench.say('upload: cancelling while it is received');
+    await until(received, ({ counts }) => counts.accepted > 0);
+    const cancelReceived = await timed(received, '/cancel');
+    bench.say('upload: waiting until the other batch runs');
+    await until(run, ({ state }) => state === 'running');
+    const pause = await timed(run, '/pause');
+    const resume = await timed(run, '/resume');
+    const cancel = await timed(run, '/cancel');
+    return { 'cancel while received': cancelReceived, pause, resume, cancel };
+  } finally {
+    await api.stop();
+  }
+}
+
+function report(
+  lines: number,
+  uploads: readonly Measured[],
+  copyMs: number,
+  answers: Readonly<Record<string, number>>,
+): ScenarioResult {
   const measured = [...uploads, { name: 'bare COPY', ms: copyMs, cpuMs: null, peakMb: null }];
   return {
     title: `An upload of ${lines} lines`,
@@ -193,6 +253,9 @@ function report(lines: number, uploads: readonly Measured[], copyMs: number): Sc
     },
     figures: {
       lines,
+      ...Object.fromEntries(
+        Object.entries(answers).map(([name, ms]) => [`${name.replaceAll(' ', '_')}_ms`, ms]),
+      ),
       copy_ms: copyMs,
       ...Object.fromEntries(
         uploads.flatMap(({ name, ms, peakMb }) => [
@@ -201,20 +264,31 @@ function report(lines: number, uploads: readonly Measured[], copyMs: number): Sc
         ]),
       ),
     },
-    goals: uploads.flatMap(({ name, ms, peakMb }) => [
-      {
-        goal: `${name}: lines per second at least ${RATIO_MIN} of a bare COPY`,
-        measured: digits(copyMs / ms),
-        met: copyMs / ms >= RATIO_MIN,
-      },
-      {
-        goal: `${name}: API under ${MB_MAX} MB`,
-        measured: `${digits(peakMb ?? 0)} MB`,
-        met: (peakMb ?? 0) < MB_MAX,
-      },
-    ]),
+    goals: [
+      ...goalsOf(uploads, copyMs),
+      ...Object.entries(answers).map(([name, ms]) => ({
+        goal: `${name}: answered within ${ANSWER_MS_MAX / 1000} s`,
+        measured: `${digits(ms / 1000)} s`,
+        met: ms < ANSWER_MS_MAX,
+      })),
+    ],
     notes: [
       `From the first byte to the answer, ${AGENTS} agents. The bare COPY is the faster of ${COPIES}: one statement with the same rows, encoded before.`,
     ],
   };
+}
+
+function goalsOf(uploads: readonly Measured[], copyMs: number): ScenarioResult['goals'] {
+  return uploads.flatMap(({ name, ms, peakMb }) => [
+    {
+      goal: `${name}: lines per second at least ${RATIO_MIN} of a bare COPY`,
+      measured: digits(copyMs / ms),
+      met: copyMs / ms >= RATIO_MIN,
+    },
+    {
+      goal: `${name}: API under ${MB_MAX} MB`,
+      measured: `${digits(peakMb ?? 0)} MB`,
+      met: (peakMb ?? 0) < MB_MAX,
+    },
+  ]);
 }

@@ -221,7 +221,7 @@ describe('a batch of staged lines', () => {
     const messages = Array.from({ length: 5 }, () => ({ role: 'user' as const, content }));
     const id = await storeLines(db, [
       ...requests(3).map((line) => ({ ...line, input: null, messages })),
-      ...requests(1),
+      ...requests(4).slice(3),
     ]);
     const seen: number[] = [];
     const watching = house.worker({
@@ -240,14 +240,9 @@ describe('an upload whose API has died', () => {
   const leave = async () => {
     const id = newId();
     await openUpload(db, DEFAULT_PROJECT_ID, id);
-    const line = { custom_id: null, run: '{}' };
-    await stageLines(db, [
-      encodeLines(
-        id,
-        0,
-        Array.from({ length: 3 }, () => line),
-      ),
-    ]);
+    const key = { batch_id: id, project_id: DEFAULT_PROJECT_ID };
+    const lines = Array.from({ length: 3 }, () => ({ custom_id: null, run: '{}' }));
+    await stageLines(db, [encodeLines(key, 0, lines)]);
     return id;
   };
   const age = (id: string, hours: number) =>

@@ -55,7 +55,7 @@ export const ERROR_CATALOGUE = {
   unsupported_media_type: {
     status: 415,
     title: 'Unsupported media type',
-    next: 'Send application/json, not encoded; /openapi.json names the routes that take lines, plain, gzip or zstd.',
+    next: 'Send application/json, not encoded, or lines where the route takes them.',
   },
   validation_failed: {
     status: 422,
