@@ -88,7 +88,7 @@ describe('an upload', () => {
         .map((line) => JSON.stringify(line))
         .join('\n'),
     );
-    const { status, body } = await upload(encode(bytes) as Buffer, headers);
+    const { status, body } = await upload(encode(bytes), headers);
     expect([status, body.state, body.counts.total]).toEqual([200, 'receiving', 12_000]);
     const rows = await linesOf(body.id);
     expect(rows.map(({ custom_id }) => custom_id)).toEqual(

@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream';
 import { NightshiftError } from '@nightshift/agent-core';
-import { errorCodes, type FastifyRequest } from 'fastify';
+import { errorCodes, type FastifyContextConfig, type FastifyRequest } from 'fastify';
 import type { App } from '../context.ts';
 import { handedOver } from '../large-bodies/handed-over.ts';
 
@@ -26,7 +26,9 @@ const uploads = new WeakMap<FastifyRequest, Readable>();
 /** Whether a request uploads lines to a route that takes them. */
 export function isLineUpload({ headers, routeOptions }: FastifyRequest): boolean {
   const [type = ''] = (headers['content-type'] ?? '').split(';', 1);
-  return routeOptions.config?.takesLines !== undefined && LINE_TYPES.includes(type.trim().toLowerCase());
+  // Unknown paths have no configuration.
+  const config = routeOptions.config as FastifyContextConfig | undefined;
+  return config?.takesLines !== undefined && LINE_TYPES.includes(type.trim().toLowerCase());
 }
 
 /** Passes uploads unread to the routes that take lines. */
