@@ -17,6 +17,7 @@ import { forget } from './scenarios/forget.ts';
 import { cost } from './scenarios/cost.ts';
 import { results } from './scenarios/results.ts';
 import { status } from './scenarios/status.ts';
+import { upload } from './scenarios/upload.ts';
 
 /** Milliseconds for stopping servers and processes after a signal. */
 const STOP_MS = 30_000;
@@ -30,6 +31,7 @@ const SCENARIOS: Record<Exclude<Mode, 'compare'>, (bench: Bench) => Promise<Scen
   compose,
   fleet,
   results,
+  upload,
   cost,
   forget,
   'added-time': addedTime,

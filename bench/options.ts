@@ -25,7 +25,7 @@ export interface Options {
   readonly kept: number | null;
 }
 
-export type Mode = 'compare' | 'against' | 'status' | 'compose' | 'fleet' | 'results' | 'cost' | 'forget' | 'added-time';
+export type Mode = 'compare' | 'against' | 'status' | 'compose' | 'fleet' | 'results' | 'upload' | 'cost' | 'forget' | 'added-time';
 
 /** Default sizes of the comparison. */
 export const RUNS_COMPARED: readonly number[] = [1_000, 10_000];
@@ -45,7 +45,7 @@ const SET_BY_THE_BENCH: readonly string[] = [
 /** Variables that make `--compose` build one body of all runs. */
 const SET_BY_COMPOSE: readonly string[] = ['REQUESTS_MAX', 'BODY_BYTES_MAX'];
 
-const MODES = ['against', 'status', 'compose', 'fleet', 'results', 'cost', 'forget', 'added-time'] as const;
+const MODES = ['against', 'status', 'compose', 'fleet', 'results', 'upload', 'cost', 'forget', 'added-time'] as const;
 const OF_A_PRODUCT_SETUP = ['server', 'queue', 'env', 'timeout'];
 /** Flags that each mode takes; any other flag is an error. */
 const FLAGS_OF: Record<Mode, readonly string[]> = {
@@ -55,6 +55,7 @@ const FLAGS_OF: Record<Mode, readonly string[]> = {
   compose: ['compose', 'runs', ...OF_A_PRODUCT_SETUP],
   fleet: ['fleet', 'runs', ...OF_A_PRODUCT_SETUP],
   results: ['results', 'runs', ...OF_A_PRODUCT_SETUP],
+  upload: ['upload', 'runs', 'server', 'queue', 'timeout'],
   cost: ['cost', 'cost-before', 'out', 'runs', ...OF_A_PRODUCT_SETUP],
   forget: ['forget', 'kept', 'runs', ...OF_A_PRODUCT_SETUP],
   'added-time': ['added-time', 'runs', 'env', 'timeout'],
@@ -63,7 +64,7 @@ const FLAGS_OF: Record<Mode, readonly string[]> = {
 export const HELP = `npm run bench -- [flags]
 
   --runs 1k,10k,100k   runs of each measurement (default 1k,10k; --against: 10k; --status, --compose and --fleet: 100k;
-                       --results: 1m; --cost: 20 of each workload; --forget: 20k)
+                       --results: 1m; --upload: 1m lines; --cost: 20 of each workload; --forget: 20k)
   --engines a,b        lines to measure, in this order (default: all); ${LINES.map((line) => line.name).join(', ')}
   --reps 3             interleaved repetitions of each
   --server stock,tuned settings of PostgreSQL (default stock)
@@ -78,6 +79,7 @@ One of these replaces the comparison; flags above that do not apply to it are re
   --compose            measure building one request body from ready runs
   --fleet              measure accepting a fleet beside accepting requests
   --results            measure downloading the results of a batch
+  --upload             measure uploading a batch as lines beside a bare COPY of the staged rows
   --cost               bill tool loops: the product's batches beside realtime, with and without caching
     --out FILE         write the figures as JSON
     --cost-before FILE compare with the figures of another commit, and judge the goals
@@ -104,6 +106,7 @@ export function readOptions(args: readonly string[]): Options | 'help' {
       compose: { type: 'boolean', default: false },
       fleet: { type: 'boolean', default: false },
       results: { type: 'boolean', default: false },
+      upload: { type: 'boolean', default: false },
       cost: { type: 'boolean', default: false },
       'cost-before': { type: 'string' },
       out: { type: 'string' },

@@ -891,6 +891,17 @@ create table sent_steps (
   constraint sent_steps_steps_check CHECK ((steps >= 1))
 );
 
+create table staged_line (
+  batch_id uuid not null,
+  project_id uuid not null,
+  ordinal integer not null,
+  bytes integer not null,
+  custom_id text,
+  run json not null,
+  constraint staged_line_pkey PRIMARY KEY (batch_id, ordinal),
+  constraint staged_line_ordinal_check CHECK ((ordinal >= 0))
+);
+
 create table step (
   project_id uuid not null,
   run_id uuid not null,
@@ -1045,6 +1056,14 @@ create table turnaround (
   constraint turnaround_durations_ms_check CHECK (((cardinality(durations_ms) >= 1) AND (cardinality(durations_ms) <= 64)))
 );
 
+create table upload (
+  batch_id uuid not null,
+  project_id uuid not null,
+  started_at timestamp with time zone not null default app_now(),
+  constraint upload_pkey PRIMARY KEY (batch_id)
+);
+CREATE INDEX upload_by_age ON public.upload USING btree (started_at);
+
 create table usage_day (
   project_id uuid not null,
   day date not null,
@@ -1162,6 +1181,7 @@ alter table token_calibration add constraint token_calibration_project_id_fkey F
 alter table tool add constraint tool_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table turnaround add constraint turnaround_credential_fkey FOREIGN KEY (credential) REFERENCES credential(name);
 alter table turnaround add constraint turnaround_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table upload add constraint upload_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table usage_day add constraint usage_day_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table waiting_message add constraint waiting_message_conversation_id_fkey FOREIGN KEY (conversation_id) REFERENCES conversation(id) ON DELETE CASCADE;
 alter table waiting_message add constraint waiting_message_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);

@@ -5,9 +5,13 @@ import type { FastifyRequest } from 'fastify';
 import type { App } from './context.ts';
 import { handedOver } from './large-bodies/handed-over.ts';
 import { discardRest } from './discard-rest.ts';
+import { isLineUpload } from './uploads/line-upload.ts';
 
 /** Methods whose bodies Fastify does not read. */
 const UNREAD = new Set(['GET', 'HEAD']);
+
+/** Share of an upload, which holds a portion of its lines, parsed and as rows. */
+const UPLOAD_BYTES = 64 * 1024 * 1024;
 
 /** A request's share of a budget. */
 export interface Share {
@@ -19,26 +23,32 @@ export interface Share {
   giveBack(): void;
 }
 
-/** Held bytes in shared memory: of all requests, and of these by the thread of large bodies. */
+/** Held bytes in shared memory: of all requests, and of these by each thread beside the main thread. */
 export type HeldBytes = BigInt64Array;
 const ALL = 0;
-const BY_THREAD = 1;
+/** The place of the bytes of a thread: of large bodies, or of uploads. */
+export type ThreadPlace = 1 | 2;
+const PLACES = 3;
 
 /** Allocates {@link HeldBytes}. */
 export function createHeldBytes(): HeldBytes {
-  return new BigInt64Array(new SharedArrayBuffer(2 * BigInt64Array.BYTES_PER_ELEMENT));
+  return new BigInt64Array(new SharedArrayBuffer(PLACES * BigInt64Array.BYTES_PER_ELEMENT));
 }
 
-/** Returns all bytes that the ended thread of large bodies had taken. */
-export function giveBackOfThread(held: HeldBytes): void {
-  Atomics.sub(held, ALL, Atomics.exchange(held, BY_THREAD, 0n));
+/** Returns all bytes that an ended thread had taken. */
+export function giveBackOfThread(held: HeldBytes, place: ThreadPlace = 1): void {
+  Atomics.sub(held, ALL, Atomics.exchange(held, place, 0n));
 }
 
 /**
  * Creates a byte budget shared by requests. Their total is at most `max`, but a single request may exceed it, since it could
  * otherwise never run. `carried` counts bytes that another thread already holds for the share.
  */
-export function createBudget(max: number, held = createHeldBytes()): (carried?: number) => Share {
+export function createBudget(
+  max: number,
+  held = createHeldBytes(),
+  place: ThreadPlace = 1,
+): (carried?: number) => Share {
   return (carried) => {
     let own = carried ?? 0;
     let taken = 0;
@@ -46,7 +56,7 @@ export function createBudget(max: number, held = createHeldBytes()): (carried?: 
     const count = (bytes: number): void => {
       own += bytes;
       taken += bytes;
-      if (carried !== undefined) Atomics.add(held, BY_THREAD, BigInt(bytes));
+      if (carried !== undefined) Atomics.add(held, place, BigInt(bytes));
     };
     return {
       take: (bytes) => {
@@ -94,12 +104,13 @@ export function keepShareUntil(request: FastifyRequest, work: Promise<unknown>):
 
 /**
  * Limits the memory of request bodies, for routes registered after this call.
- * A body takes its announced length before it is read; a body of unknown length takes bytes as they arrive. The share is
+ * A body takes its announced length before it is read; a body of unknown length takes bytes as they arrive; an upload of lines
+ * takes the bytes of a portion. The share is
  * returned after the answer or abort and the end of the route's handler. Later bytes are discarded.
  * Requests beyond the budget are `not_ready`; clients retry them. Check the key first, so that strangers take nothing.
  */
-export function holdBodies(app: App, max: number, held: HeldBytes): void {
-  const open = createBudget(max, held);
+export function holdBodies(app: App, max: number, held: HeldBytes, place?: ThreadPlace): void {
+  const open = createBudget(max, held, place);
   app.addHook('onRoute', (route) => {
     const { handler } = route;
     route.handler = async function (request, reply) {
@@ -121,6 +132,11 @@ export function holdBodies(app: App, max: number, held: HeldBytes): void {
     finished(reply.raw, () => void Promise.resolve(works.get(request)).then(giveBack, giveBack));
     if (carried !== undefined) {
       done(null, payload);
+      return;
+    }
+    if (isLineUpload(request)) {
+      if (share.take(UPLOAD_BYTES)) done(null, payload);
+      else done(noRoom('this one'));
       return;
     }
     if (length === undefined) {

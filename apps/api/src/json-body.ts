@@ -1,20 +1,14 @@
 import { isUtf8 } from 'node:buffer';
 import { createHash } from 'node:crypto';
-import {
-  findInexact,
-  isJsonObject,
-  JSON_DEPTH_MAX,
-  measureJson,
-  NightshiftError,
-  NO_NUMBER,
-  pointerTo,
-} from '@nightshift/agent-core';
-import { BATCH_BYTES_MAX, sentence } from '@nightshift/intake';
+import { isJsonObject, NightshiftError } from '@nightshift/agent-core';
+import { BATCH_BYTES_MAX } from '@nightshift/intake';
 import { holdMore } from './body-budget.ts';
 import type { FastifyRequest } from 'fastify';
 import type { App } from './context.ts';
 import { markLarge } from './large-bodies/hand-over.ts';
 import { handedOver } from './large-bodies/handed-over.ts';
+import { createJsonParser, type ParseJson } from './parse-json.ts';
+import { acceptLines } from './uploads/line-upload.ts';
 import { readBody, type BodyParts } from './read-body.ts';
 
 declare module 'fastify' {
@@ -30,7 +24,7 @@ export const SMALL_BODY_BYTES_MAX = 65_536;
 /** Largest body of routes without batches or appended messages. */
 export const BODY_LIMIT_BYTES = 16 * 1024 * 1024;
 /** Most values in such a body. A value may take two bytes as text, and fifty or more when parsed. */
-const BODY_VALUES_MAX = 1_000_000;
+export const BODY_VALUES_MAX = 1_000_000;
 /** Most values in the body of a batch: 200 for each request of the largest batch. */
 export const BATCH_BODY_VALUES_MAX = 20_000_000;
 /** Estimated memory of a parsed value. Unit: bytes. An empty object takes 64 bytes and counts as two values. */
@@ -39,7 +33,7 @@ const VALUE_BYTES = 32;
 export const BODY_BYTES_TOGETHER_MAX = 2 * BATCH_BYTES_MAX;
 
 /**
- * Accepts only unencoded `application/json` in UTF-8.
+ * Accepts only unencoded `application/json` in UTF-8, and uploads of lines on routes that take them.
  * Checks nesting and the number of values before parsing, and takes the values' memory from the budget. Refuses `__proto__` and
  * similar keys, invalid UTF-8, and numbers that would lose digits. An empty body counts as absent: clients send `content-type`
  * without a body too.
@@ -47,8 +41,9 @@ export const BODY_BYTES_TOGETHER_MAX = 2 * BATCH_BYTES_MAX;
  */
 export function acceptJsonOnly(app: App, handsOver: boolean): void {
   app.removeAllContentTypeParsers();
+  acceptLines(app);
   app.decorateRequest('bodySha256', '');
-  const parse = app.getDefaultJsonParser('error', 'error');
+  const parse = createJsonParser(app);
   const work = (request: FastifyRequest, parts: BodyParts): unknown => {
     const length = parts.reduce((sum, part) => sum + part.length, 0);
     if (length > 0 && isEncoded(request.headers['content-encoding'])) {
@@ -88,11 +83,7 @@ export function acceptJsonOnly(app: App, handsOver: boolean): void {
  * Parses a whole body.
  * Throws: `validation_failed`, `invalid_argument`, `payload_too_large` or `not_ready`.
  */
-function parseBody(
-  request: FastifyRequest,
-  parts: BodyParts,
-  parse: ReturnType<App['getDefaultJsonParser']>,
-): unknown {
+function parseBody(request: FastifyRequest, parts: BodyParts, parse: ParseJson): unknown {
   const bytes = Buffer.concat(parts);
   if (!isUtf8(bytes))
     throw new NightshiftError('validation_failed', 'The body is not UTF-8, which JSON requires.');
@@ -100,20 +91,7 @@ function parseBody(
   const body = bytes.toString();
   if (body === '') return undefined;
   const valuesMax = takesLargeBody(request) ? BATCH_BODY_VALUES_MAX : BODY_VALUES_MAX;
-  const { depth, values } = measureJson(body, { depth: JSON_DEPTH_MAX, values: valuesMax });
-  if (depth > JSON_DEPTH_MAX)
-    throw new NightshiftError('invalid_argument', `The body nests deeper than ${JSON_DEPTH_MAX} levels.`);
-  if (values > valuesMax) throw tooMany(valuesMax);
-  holdMore(request, values * VALUE_BYTES);
-  let value: unknown;
-  void parse(request, body, (error: Error | null, parsed?: unknown) => {
-    if (error !== null) throw new NightshiftError('validation_failed', parseErrorOf(body));
-    value = parsed;
-  });
-  const place = findInexact(body);
-  if (place !== null)
-    throw inexact(pointerTo(body, place), Number.isFinite(Number.parseFloat(body.slice(place))));
-  return value;
+  return parse(body, 'The body', valuesMax, (values) => holdMore(request, values * VALUE_BYTES));
 }
 
 /** Whether the route creates or estimates batches, or appends messages. */
@@ -134,30 +112,4 @@ const NO_CODINGS: ReadonlySet<string> = new Set(['', 'identity', 'utf-8', 'utf8'
 
 function isEncoded(codings = ''): boolean {
   return codings.split(',').some((coding) => !NO_CODINGS.has(coding.trim().toLowerCase()));
-}
-
-function tooMany(valuesMax: number): NightshiftError {
-  return new NightshiftError(
-    'payload_too_large',
-    `The body holds more than ${valuesMax.toLocaleString('en')} values, including lists and objects.`,
-  );
-}
-
-/** Returns the engine's reason for a refused body, with the position. */
-function parseErrorOf(body: string): string {
-  try {
-    JSON.parse(body);
-  } catch (error) {
-    return sentence(`The body is not JSON: ${(error as Error).message}`);
-  }
-  return 'The body holds a key that would change a prototype (__proto__, or prototype in constructor).';
-}
-
-/** Reports a number that overflows in the words of a field that is no number, or a whole number that would lose digits. */
-function inexact(path: string, isFinite: boolean): NightshiftError {
-  const message = isFinite
-    ? 'must be a whole number of at most 2^53, or a string if the field takes text: it would lose digits'
-    : NO_NUMBER;
-  const what = path === '' ? 'The body' : path;
-  return new NightshiftError('validation_failed', `${what} ${message}.`, { fields: [{ path, message }] });
 }

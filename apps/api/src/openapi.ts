@@ -2,6 +2,7 @@ import swagger from '@fastify/swagger';
 import { createJsonSchemaTransform, createJsonSchemaTransformObject } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import type { App } from './context.ts';
+import { LINE_TYPES } from './uploads/line-upload.ts';
 
 /**
  * Omits the bounds that Zod adds to every integer. Keeps examples of bodies, which Zod omits for transformed parts. Answers
@@ -61,8 +62,31 @@ export function describeRoutes(app: App, version: string): void {
       security: [{ key: [] }],
     },
     transform: createJsonSchemaTransform(JSON_SCHEMA),
-    transformObject: (document) => tidy(createJsonSchemaTransformObject(JSON_SCHEMA)(document)),
+    transformObject: (document) => tidy(withLines(createJsonSchemaTransformObject(JSON_SCHEMA)(document))),
   });
+}
+
+/** The names of the schemas of lines, by operation. */
+const LINES: Readonly<Record<string, readonly string[]>> = {
+  createBatch: ['UploadFirstLineInput', 'BatchRequestInput', 'TemplateVariablesInput'],
+  appendMessagesOfAgents: ['MessagesAppendItemInput'],
+};
+
+/** Adds the media types of lines to the operations that take them. OpenAPI 3.1 cannot describe a line, so an extension does. */
+function withLines<Document extends object>(document: Document): Document {
+  const { paths } = document as unknown as { readonly paths: Readonly<Record<string, Operations>> };
+  for (const { operationId = '', requestBody } of Object.values(paths).flatMap((path) =>
+    Object.values(path),
+  )) {
+    const names = LINES[operationId];
+    if (names === undefined || requestBody === undefined) continue;
+    const content = {
+      schema: { type: 'string', description: 'A JSON value a line, plain, or encoded as gzip or zstd.' },
+      'x-line-schema': { anyOf: names.map((name) => ({ $ref: `${REFERENCE}${name}` })) },
+    };
+    for (const type of LINE_TYPES) requestBody.content[type] = content;
+  }
+  return document;
 }
 
 /**
@@ -101,6 +125,7 @@ function tidy<Document extends object>(document: Document): Document {
 type Operations = Readonly<Record<string, Operation>>;
 
 interface Operation {
+  readonly operationId?: string;
   readonly parameters?: readonly { readonly name: string }[];
   readonly requestBody?: RequestBody;
   readonly responses: Readonly<
@@ -110,8 +135,9 @@ interface Operation {
 
 interface RequestBody {
   required?: boolean;
-  readonly content: Readonly<
-    Record<string, { readonly schema: { readonly anyOf?: readonly { readonly type?: unknown }[] } }>
+  readonly content: Record<
+    string,
+    { readonly schema: { readonly type?: string; readonly anyOf?: readonly { readonly type?: unknown }[] } }
   >;
 }
 

@@ -13,7 +13,13 @@ import {
 import Fastify, { LogController, type FastifyServerOptions } from 'fastify';
 import { serializerCompiler, validatorCompiler, type ZodTypeProvider } from 'fastify-type-provider-zod';
 import { requireKey } from './auth.ts';
-import { createHeldBytes, giveBackOfThread, holdBodies, type HeldBytes } from './body-budget.ts';
+import {
+  createHeldBytes,
+  giveBackOfThread,
+  holdBodies,
+  type HeldBytes,
+  type ThreadPlace,
+} from './body-budget.ts';
 import type { App, Context } from './context.ts';
 import { drainConnections } from './drain.ts';
 import { answerError, answerErrors } from './errors/answer-errors.ts';
@@ -21,9 +27,10 @@ import { answerClientError, HEADER_BYTES_MAX } from './errors/client-error.ts';
 import { acceptJsonOnly, BODY_BYTES_TOGETHER_MAX, BODY_LIMIT_BYTES } from './json-body.ts';
 import { handOverLargeBodies } from './large-bodies/hand-over.ts';
 import { handedOver } from './large-bodies/handed-over.ts';
-import { createLargeBodyThread } from './large-bodies/start-thread.ts';
+import { createLargeBodyThread, type ThreadEvents } from './large-bodies/start-thread.ts';
 import type { ThreadSettings } from './large-bodies/protocol.ts';
 import { refuseNul } from './nul.ts';
+import { limitBodyTime } from './body-time.ts';
 import { describeRoutes, serveDocument } from './openapi.ts';
 import { coerceQuery } from './query.ts';
 import { logRequests } from './request-log.ts';
@@ -54,6 +61,8 @@ export interface ServerDeps {
   readonly databaseUrl?: string;
   /** For the thread of large bodies: the bytes that all threads hold. */
   readonly heldBytes?: HeldBytes;
+  /** For a thread: the place of its bytes among them. Default: of large bodies. */
+  readonly threadPlace?: ThreadPlace | undefined;
   /** Pino's options. Default: false (no log). */
   readonly logger?: FastifyServerOptions['logger'];
   /** Status of the log. Default: no problems. */
@@ -66,9 +75,19 @@ export const EVENT_STREAMS_MAX = 1_000;
 /** Pino's number of the level `error`. */
 const ERROR_LEVEL = 50;
 
-/** Unit: milliseconds. Long enough for a body of 256 MB, short for headers and idle sockets. */
+/**
+ * Heap of the thread of uploads. Unit: MB. With a limit far above the portions it holds, V8 collects garbage early; without,
+ * the memory of an upload doubles.
+ */
+const UPLOAD_HEAP = { maxYoungGenerationSizeMb: 32, maxOldGenerationSizeMb: 512 };
+
+/** Longest time for a body. Unit: milliseconds. Long enough for 256 MB. */
+const BODY_MS_MAX = 120_000;
+
+/** Unit: milliseconds. Short for headers and idle sockets. */
 const TIMES = {
-  requestTimeout: 120_000,
+  // An upload may take hours; `limitBodyTime` limits other bodies.
+  requestTimeout: 0,
   headersTimeout: 10_000,
   connectionTimeout: 90_000,
   // Longer than most load balancers, so that the load balancer closes first.
@@ -110,6 +129,7 @@ export function buildServer(deps: ServerDeps): App {
   const isMain = deps.heldBytes === undefined;
   if (isMain) logRequests(app);
   drainConnections(app);
+  limitBodyTime(app, BODY_MS_MAX);
   app.addHook('onRequest', async (request, reply) => {
     if (!isOpen) throw new NightshiftError('not_ready', 'The server is shutting down.');
     void reply.header('x-request-id', request.id).header('x-content-type-options', 'nosniff');
@@ -147,7 +167,7 @@ export function buildServer(deps: ServerDeps): App {
     keyed.addHook('onRequest', requireKey(deps.apiKey));
     const { apiKey, model, databaseUrl, bodyBytesMax = BODY_BYTES_TOGETHER_MAX } = deps;
     const heldBytes = deps.heldBytes ?? createHeldBytes();
-    holdBodies(keyed, bodyBytesMax, heldBytes);
+    holdBodies(keyed, bodyBytesMax, heldBytes, deps.threadPlace);
     if (databaseUrl !== undefined) {
       const { prices, bell } = context;
       openThread(keyed, { apiKey, model, prices, bodyBytesMax, heldBytes, databaseUrl }, bell);
@@ -172,17 +192,21 @@ function streamSources(
   };
 }
 
-/** Passes large bodies to a thread, which ends with the server. */
+/** Passes large bodies and uploads to threads, which end with the server. */
 function openThread(app: App, settings: ThreadSettings, bell: Context['bell']): void {
-  const thread = createLargeBodyThread(settings, {
+  const eventsOf = (place: ThreadPlace): ThreadEvents => ({
     onRing: (signals) => void bell.ring(signals),
     onLog: (line) => {
       const { level, msg, ...rest } = JSON.parse(line) as { level: number; msg: string };
       if (level >= ERROR_LEVEL) app.log.error(rest, msg);
       else app.log.warn(rest, msg);
     },
-    onExit: () => giveBackOfThread(settings.heldBytes),
+    onExit: () => giveBackOfThread(settings.heldBytes, place),
   });
-  handOverLargeBodies(app, thread);
-  app.addHook('onClose', () => thread.stop());
+  const thread = createLargeBodyThread(settings, eventsOf(1));
+  const uploadThread = createLargeBodyThread({ ...settings, threadPlace: 2 }, eventsOf(2), UPLOAD_HEAP);
+  handOverLargeBodies(app, thread, uploadThread);
+  app.addHook('onClose', async () => {
+    await Promise.all([thread.stop(), uploadThread.stop()]);
+  });
 }

@@ -141,7 +141,8 @@ describe('a body', () => {
         status: 415,
         code: 'unsupported_media_type',
         detail:
-          'The body has a Content-Encoding, and encoded bodies are not accepted. Send application/json, not encoded.',
+          'The body has a Content-Encoding, and encoded bodies are not accepted. ' +
+          'Send application/json, not encoded, or lines where the route takes them.',
       });
       expect(answer.statusCode).toBe(415);
     }

@@ -13,7 +13,18 @@ export const DEFAULT_PROJECT_ID = '00000000-0000-4000-8000-000000000000';
 
 /** Opens Kysely over a pool made by `createPool`, which sets timeouts and survives cut connections. */
 export function connect(pool: pg.Pool): Database {
-  return new Kysely<DB>({ dialect: new PostgresDialect({ pool }) });
+  const db = new Kysely<DB>({ dialect: new PostgresDialect({ pool }) });
+  pools.set(db, pool);
+  return db;
+}
+
+const pools = new WeakMap<Database, pg.Pool>();
+
+/** Returns the pool of a database, for COPY, which Kysely does not know. Throws: for a transaction. */
+export function poolOf(db: Database): pg.Pool {
+  const pool = pools.get(db);
+  if (pool === undefined) throw new Error('Only a database that was opened by `connect` has a pool.');
+  return pool;
 }
 
 /** Creates a UUIDv7. Not monotonic within a millisecond: page by (created_at, id). */

@@ -45,6 +45,8 @@ const TABLES: Readonly<Record<keyof DB, true>> = {
   schedule: true,
   tick: true,
   batch_agent: true,
+  upload: true,
+  staged_line: true,
   waiting_message: true,
   cursor_span: true,
   cursor_rewind: true,

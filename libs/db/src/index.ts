@@ -26,6 +26,18 @@ export {
   type PortionOutcome,
   type ReceivingBatch,
 } from './commits/batch/accept-portion.ts';
+export {
+  insertSkippedLines,
+  receiveLines,
+  type BatchOfLines,
+  type SkippedLine,
+} from './commits/batch/receive-lines.ts';
+export { deleteStagedLines, dropOldUploads, dropUpload } from './commits/upload/delete-staged-lines.ts';
+export { openUpload } from './commits/upload/open-upload.ts';
+export { encodeLines, stageLines, type StagedLine, type UploadKey } from './commits/upload/stage-lines.ts';
+export { takeStagedLines } from './commits/upload/take-staged-lines.ts';
+export { readDuplicateLines, type DuplicateLine } from './reads/upload/duplicate-lines.ts';
+export { readStagedLines, type LineLimits, type StagedLineRow } from './reads/upload/staged-lines.ts';
 export { listSkippedAgents, type SkippedAgent } from './reads/batch/skipped-agents.ts';
 export {
   readFleetAgents,

@@ -799,6 +799,21 @@ export interface WorkStatisticTable {
   used_on: Timestamp;
 }
 
+export interface UploadTable {
+  batch_id: string;
+  project_id: string;
+  started_at: Stamped;
+}
+
+export interface StagedLineTable {
+  batch_id: string;
+  project_id: string;
+  ordinal: number;
+  bytes: number;
+  custom_id: string | null;
+  run: JsonColumn<unknown>;
+}
+
 /** All tables, by name. */
 /** The place of a deleted item in its list, for cursors. */
 export interface DeletedItemTable {
@@ -845,6 +860,8 @@ export interface DB {
   schedule: ScheduleTable;
   tick: TickTable;
   batch_agent: BatchAgentTable;
+  upload: UploadTable;
+  staged_line: StagedLineTable;
   waiting_message: WaitingMessageTable;
   cursor_span: CursorSpanTable;
   cursor_rewind: CursorRewindTable;

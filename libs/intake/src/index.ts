@@ -15,8 +15,30 @@ export {
 export { acceptPortion, type PortionReport } from './fleet/accept-portion.ts';
 export { assertMatch, checkFleet, toSelection } from './fleet/store-fleet.ts';
 export { readFleetPlans } from './fleet/read-fleet-plans.ts';
-export { prepareBatch, type PreparedBatch, type PreparedFleet, type PreparedRuns } from './prepare-batch.ts';
-export { BATCH_BYTES_MAX, MAX_STEPS_DEFAULT, type BatchRequest } from './request.ts';
+export {
+  prepareBatch,
+  type PreparedBatch,
+  type PreparedFleet,
+  type PreparedLines,
+  type PreparedRuns,
+} from './prepare-batch.ts';
+export {
+  BATCH_BYTES_MAX,
+  MAX_STEPS_DEFAULT,
+  type BatchOptions,
+  type BatchRequest,
+  type TemplateRequest,
+} from './request.ts';
+export {
+  linePath,
+  openLinePlan,
+  type LineErrors,
+  type LineFacts,
+  type LinePlan,
+  type UploadHead,
+  type UploadLine,
+} from './upload/line-plan.ts';
+export { refuseLowLineCap } from './upload/refuse-low-line-cap.ts';
 export { requestedRuns } from './requested-runs.ts';
 export {
   PARTS_MAX_DEFAULT,

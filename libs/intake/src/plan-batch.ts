@@ -24,6 +24,16 @@ export interface PlannableBatch {
   readonly runs: readonly NewRun[];
   /** Pointer to the fields shared by all runs, such as `/template`; null when each request has its own. */
   readonly shared_path: string | null;
+  /** Pointers of an upload. Default: those of a JSON body. */
+  readonly places?: BatchPlaces;
+}
+
+/** Pointers for errors. */
+export interface BatchPlaces {
+  /** The fields of the batch. */
+  readonly batch: string;
+  /** The request, or the input of a template, of a run. */
+  readonly runOf: (index: number) => string;
 }
 
 /** The rows and settings that a plan depends on. */
@@ -73,12 +83,9 @@ export function toError({ code, message, ...fields }: Refusal): NightshiftError 
 export function refusePassedDeadlines(batch: PlannableBatch, now: Date): Refusal | null {
   const hasPassed = (deadline: string | null | undefined): boolean =>
     deadline != null && Date.parse(deadline) <= now.getTime();
-  const paths = [
-    ...(hasPassed(batch.deadline) ? ['/deadline'] : []),
-    ...ownRuns(batch).flatMap(({ deadline }, index) =>
-      hasPassed(deadline) ? [`${pathOf(batch, index)}/deadline`] : [],
-    ),
-  ];
+  const paths = hasPassed(batch.deadline) ? [`${batch.places?.batch ?? ''}/deadline`] : [];
+  for (const [index, { deadline }] of ownRuns(batch).entries())
+    if (hasPassed(deadline)) paths.push(`${pathOf(batch, index)}/deadline`);
   const [first] = paths;
   if (first === undefined) return null;
   const message = `has passed: the database's clock says ${now.toISOString()}`;
@@ -97,11 +104,14 @@ export function refuseUnknownAgents(
   known: { has(key: string): boolean },
 ): Refusal | null {
   const named = batch.shared_path === null ? requested : requested.slice(0, 1);
-  const fields = named.flatMap(({ agent_id, key }, index) =>
-    known.has(key)
-      ? []
-      : [{ path: `${pathOf(batch, index)}/agent_id`, message: `There is no agent agent-${agent_id}.` }],
-  );
+  const fields: FieldError[] = [];
+  for (const [index, { agent_id, key }] of named.entries()) {
+    if (known.has(key)) continue;
+    fields.push({
+      path: `${pathOf(batch, index)}/agent_id`,
+      message: `There is no agent agent-${agent_id}.`,
+    });
+  }
   const [first] = fields;
   if (first === undefined) return null;
   const rest = fields.length === 1 ? '' : ` ${fields.length - 1} more are unknown.`;
@@ -129,7 +139,7 @@ function refuseUnfitAgents(batch: PlannableBatch, facts: BatchFacts): Refusal | 
  * name of another tool.
  */
 export function refuseUnfit(
-  batch: Pick<PlannableBatch, 'shared_path'>,
+  batch: Pick<PlannableBatch, 'shared_path' | 'places'>,
   index: number,
   { tool_rules, tools }: Pick<Definition, 'tool_rules' | 'tools'>,
 ): Refusal | null {
@@ -154,19 +164,20 @@ export function refuseUnfit(
  */
 function refuseLongMessages(batch: PlannableBatch, facts: BatchFacts): Refusal | null {
   const agents = agentsOf(facts);
-  const fields = batch.runs.flatMap(({ agent_id, messages }, index) => {
-    const { context_window_limit: window = Infinity } = agents[index] ?? {};
+  const fields: FieldError[] = [];
+  for (const [index, { agent_id, messages }] of batch.runs.entries()) {
+    const window = agents[index]?.context_window_limit ?? Infinity;
     for (const { content } of messages) {
       const size = sizeBeyondWindow(content, window);
       if (size === null) continue;
-      const path = batch.shared_path === null ? pathOf(batch, index) : `/inputs/${index}/variables`;
+      const path = batch.shared_path === null ? pathOf(batch, index) : `${inputOf(batch, index)}/variables`;
       const message =
         `has a message of ${size.bytes} bytes, which are at least ${size.tokens} tokens; the context window of ` +
         `agent-${agent_id} holds ${window}: shorten the message, or raise context_window_limit`;
-      return [{ path, message }];
+      fields.push({ path, message });
+      break;
     }
-    return [];
-  });
+  }
   const [first] = fields;
   if (first === undefined) return null;
   return {
@@ -178,12 +189,14 @@ function refuseLongMessages(batch: PlannableBatch, facts: BatchFacts): Refusal |
 }
 
 function refuseUnpricedCaps(batch: PlannableBatch, facts: BatchFacts): Refusal | null {
+  const isCapped = batch.cap?.cost_nanousd != null || batch.runs.some(({ cap }) => cap?.cost_nanousd != null);
+  if (!isCapped) return null;
   const priced = new Set<string>();
   for (const [index, { model }] of agentsOf(facts).entries()) {
     const isBatchCapped = batch.cap?.cost_nanousd != null;
     if (!isBatchCapped && batch.runs[index]?.cap?.cost_nanousd == null) continue;
     if (priced.has(model)) continue;
-    const path = `${isBatchCapped ? '' : pathOf(batch, index)}/max_cost_usd`;
+    const path = `${isBatchCapped ? (batch.places?.batch ?? '') : pathOf(batch, index)}/max_cost_usd`;
     const refusal = refuseUnpriced(path, model, facts.prices);
     if (refusal !== null) return refusal;
     priced.add(model);
@@ -199,7 +212,12 @@ export function refuseUnpriced(path: string, handle: string, prices: PriceTable)
 }
 
 function agentsOf({ requested, agents }: BatchFacts): readonly RunAgent[] {
-  return requested.flatMap(({ key }) => agents.get(key) ?? []);
+  const found: RunAgent[] = [];
+  for (const { key } of requested) {
+    const agent = agents.get(key);
+    if (agent !== undefined) found.push(agent);
+  }
+  return found;
 }
 
 /** The runs to check: all runs of a template are alike, so the first is enough. */
@@ -208,8 +226,16 @@ function ownRuns({ runs, shared_path }: PlannableBatch): readonly NewRun[] {
 }
 
 /** Returns the pointer to the request of a run. */
-function pathOf({ shared_path }: Pick<PlannableBatch, 'shared_path'>, index: number): string {
-  return shared_path ?? `/requests/${index}`;
+function pathOf(
+  { shared_path, places }: Pick<PlannableBatch, 'shared_path' | 'places'>,
+  index: number,
+): string {
+  return shared_path ?? places?.runOf(index) ?? `/requests/${index}`;
+}
+
+/** Returns the pointer to the input of a template. */
+function inputOf({ places }: PlannableBatch, index: number): string {
+  return places?.runOf(index) ?? `/inputs/${index}`;
 }
 
 /** Returns the first tool with the name of an earlier tool. */

@@ -5,7 +5,19 @@ import { parseFleetInput } from './fleet/fleet-input.ts';
 import { requestedRuns } from './requested-runs.ts';
 
 /** A batch body with its runs, or with the source that `accept-batch` makes them of. */
-export type PreparedBatch = { readonly options: BatchOptions } & (PreparedRuns | PreparedFleet);
+export type PreparedBody = { readonly options: BatchOptions } & (PreparedRuns | PreparedFleet);
+
+/** A batch to store, from a body or from an upload. */
+export type PreparedBatch = PreparedBody | ({ readonly options: BatchOptions } & PreparedLines);
+
+/** The staged lines of an upload. */
+export interface PreparedLines {
+  /** The id of the batch, under which they are staged. */
+  readonly batch_id: string;
+  readonly lines: number;
+  readonly shared: NewRun;
+  readonly has_capped_runs: boolean;
+}
 
 /** The source of a fleet. */
 export interface PreparedFleet {
@@ -42,16 +54,13 @@ const OPTIONS = [
  * `hold` gets the bytes of each filled template and may throw to end the work.
  * Throws: `validation_failed`, `invalid_argument`, `payload_too_large`.
  */
-export async function prepareBatch(
-  body: BatchRequest,
-  hold: (bytes: number) => void,
-): Promise<PreparedBatch> {
+export async function prepareBatch(body: BatchRequest, hold: (bytes: number) => void): Promise<PreparedBody> {
   if ('agents' in body) return prepareFleet(body);
   const runs = await requestedRuns(body satisfies RunsRequest, hold);
   return { options: body, runs, shared_path: body.template == null ? null : '/template' };
 }
 
-async function prepareFleet(body: BatchOptions & BatchSource): Promise<PreparedBatch> {
+async function prepareFleet(body: BatchOptions & BatchSource): Promise<PreparedBody> {
   const labels = labelsOf(body);
   if (body.kind !== 'memory_rewrite') await assertSchemas({ fleet: body });
   const fields = Object.entries(body).filter(([name, value]) => value != null && !OPTIONS.includes(name));

@@ -15,8 +15,9 @@ const FILLED_CHARS_MAX = BATCH_BYTES_MAX;
 const CHAR_BYTES = 2;
 /** Timeout of filling in one input: above a pause of the machine, below an endless loop. Unit: ms. */
 const INPUT_MS_MAX = 2_000;
-/** Timeout of filling in all inputs, without the time of other requests. Unit: ms. */
+/** Timeout of filling in this many inputs, without the time of other requests. Unit: ms. */
 const FILL_MS_MAX = 30_000;
+const INPUTS_PER_FILL_MS_MAX = 100_000;
 
 /**
  * Builds the runs of a batch in order: one per request, or one per input of its template.
@@ -45,62 +46,104 @@ export async function requestedRuns(
   return requests.map(toNewRun);
 }
 
-/** Fills in the inputs in portions, and serves other requests between them. */
+/** Fills in all inputs. */
 async function fillTemplate(
   template: TemplateRequest,
   inputs: readonly TemplateInput[],
   hold: (bytes: number) => void,
 ): Promise<readonly NewRun[]> {
-  const fill = parseTemplate(template.input, '/template/input');
-  const shared = toNewRun({ ...template, conversation: template.conversation ?? 'isolated' });
-  const runs: NewRun[] = [];
-  const fields: FieldError[] = [];
-  let chars = 0;
-  const fillIn = (path: string, { custom_id, variables }: TemplateInput): void => {
-    let text: string;
-    try {
-      text = fill(variables, path);
-    } catch (error) {
-      if (!(error instanceof NightshiftError)) throw error;
-      fields.push(...error.fields.map((field) => named(field, custom_id)));
-      return;
-    }
-    if (text.trim() === '')
-      fields.push(named({ path, message: 'fill the template to an empty text' }, custom_id));
-    chars += text.length;
-    if (chars > FILLED_CHARS_MAX) throw tooMuch(`gave more than ${FILLED_CHARS_MAX} characters`);
-    hold(text.length * CHAR_BYTES);
-    runs.push({ ...shared, custom_id, messages: toMessages({ input: text }) });
-  };
-
-  let next = 0;
-  const fillPortion = (): void => {
-    const startedAt = performance.now();
-    for (let input = inputs[next]; input !== undefined; input = inputs[++next]) {
-      if (fields.length >= ISSUES_MAX || performance.now() - startedAt > HELD_MS_MAX) return;
-      fillIn(`/inputs/${next}/variables`, input);
-    }
-  };
-
-  let spentMs = 0;
-  while (next < inputs.length && fields.length < ISSUES_MAX) {
-    await setImmediate();
-    if (spentMs > FILL_MS_MAX) throw tooMuch(`took more than ${FILL_MS_MAX / 1000} s`);
-    const startedAt = performance.now();
-    const inTime = runWithTimeout(INPUT_MS_MAX, fillPortion);
-    spentMs += performance.now() - startedAt;
-    const input = inputs[next];
-    if (inTime || input === undefined) continue;
-    const path = `/inputs/${next++}/variables`;
-    fields.push(named({ path, message: `take more than ${INPUT_MS_MAX / 1000} s` }, input.custom_id));
-  }
+  const filler = createFiller(template, '/template/input', hold);
+  const { runs, fields, isAll } = await filler.fill(inputs, (index) => `/inputs/${index}`);
   const [first] = fields;
   if (first === undefined) return runs;
   throw new NightshiftError(
     'validation_failed',
     `${sentence(`${first.path}: ${first.message}`)} Nothing was stored.`,
-    { fields, fields_total: next < inputs.length ? null : fields.length },
+    { fields, fields_total: isAll ? fields.length : null },
   );
+}
+
+/** A template with the limits of its batch. */
+export interface Filler {
+  /** A run without its input. */
+  readonly shared: NewRun;
+  /**
+   * Fills in inputs in portions, and serves other requests between them; stops after a hundred errors.
+   * Throws: `payload_too_large` when the filled texts of the batch, or the time for them, exceed their limits.
+   */
+  fill(
+    inputs: readonly TemplateInput[],
+    pathOf: (index: number) => string,
+  ): Promise<{
+    readonly runs: readonly NewRun[];
+    readonly fields: readonly FieldError[];
+    readonly isAll: boolean;
+  }>;
+}
+
+/**
+ * Parses a template at the pointer `path`.
+ * Throws: `validation_failed` with `path`.
+ */
+export function createFiller(
+  template: TemplateRequest,
+  path: string,
+  hold: (bytes: number) => void,
+  charsMax = FILLED_CHARS_MAX,
+): Filler {
+  const fillText = parseTemplate(template.input, path);
+  const shared = toNewRun({ ...template, conversation: template.conversation ?? 'isolated' });
+  let chars = 0;
+  let spentMs = 0;
+  let asked = 0;
+
+  const fill: Filler['fill'] = async (inputs, pathOf) => {
+    const runs: NewRun[] = [];
+    const fields: FieldError[] = [];
+    const fillIn = (inputPath: string, { custom_id, variables }: TemplateInput): void => {
+      let text: string;
+      try {
+        text = fillText(variables, inputPath);
+      } catch (error) {
+        if (!(error instanceof NightshiftError)) throw error;
+        fields.push(...error.fields.map((field) => named(field, custom_id)));
+        return;
+      }
+      if (text.trim() === '')
+        fields.push(named({ path: inputPath, message: 'fill the template to an empty text' }, custom_id));
+      chars += text.length;
+      if (chars > charsMax) throw tooMuch(`gave more than ${charsMax} characters`);
+      hold(text.length * CHAR_BYTES);
+      runs.push({ ...shared, custom_id, messages: toMessages({ input: text }) });
+    };
+
+    let next = 0;
+    const fillPortion = (): void => {
+      const startedAt = performance.now();
+      for (let input = inputs[next]; input !== undefined; input = inputs[++next]) {
+        if (fields.length >= ISSUES_MAX || performance.now() - startedAt > HELD_MS_MAX) return;
+        fillIn(`${pathOf(next)}/variables`, input);
+      }
+    };
+
+    asked += inputs.length;
+    const fillMsMax = FILL_MS_MAX * Math.ceil(asked / INPUTS_PER_FILL_MS_MAX);
+    while (next < inputs.length && fields.length < ISSUES_MAX) {
+      await setImmediate();
+      if (spentMs > fillMsMax) throw tooMuch(`took more than ${fillMsMax / 1000} s`);
+      const startedAt = performance.now();
+      const inTime = runWithTimeout(INPUT_MS_MAX, fillPortion);
+      spentMs += performance.now() - startedAt;
+      const input = inputs[next];
+      if (inTime || input === undefined) continue;
+      const inputPath = `${pathOf(next++)}/variables`;
+      fields.push(
+        named({ path: inputPath, message: `take more than ${INPUT_MS_MAX / 1000} s` }, input.custom_id),
+      );
+    }
+    return { runs, fields, isAll: next >= inputs.length };
+  };
+  return { shared, fill };
 }
 
 /** Adds the custom id to an error: among many inputs it says more than an index. */

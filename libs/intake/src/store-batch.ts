@@ -5,13 +5,14 @@ import {
   type PilotSettings,
   type PriceTable,
 } from '@nightshift/agent-core';
-import { newId, type NewBatch, type Tx } from '@nightshift/db';
+import { newId, receiveLines, type NewBatch, type Tx } from '@nightshift/db';
 import type { Signal } from '@nightshift/queue';
 import { acceptBatch } from './accept-batch.ts';
 import { storeFleet } from './fleet/store-fleet.ts';
 import type { PreparedBatch } from './prepare-batch.ts';
 import type { PilotRequest } from './request.ts';
 import { toCap } from './to-runs.ts';
+import type { LinesSource } from './upload/staged-run.ts';
 
 /** The origin of a batch, and the facts of its checks. */
 export interface StoreSettings {
@@ -40,7 +41,7 @@ export function signalsOfStored({ batch_id, ready, is_receiving }: StoredBatch):
 }
 
 /**
- * Stores a batch: with all its runs, or as `receiving` with its source.
+ * Stores a batch: with all its runs, or as `receiving` with its source or its staged lines.
  * Throws: the refusal of the plan, before anything is stored.
  */
 export async function storeBatch(
@@ -52,7 +53,7 @@ export async function storeBatch(
   const { now, prices, idempotency } = settings;
   const { options } = prepared;
   const batch = {
-    id: newId(),
+    id: 'lines' in prepared ? prepared.batch_id : newId(),
     callback_url: options.callback_url ?? null,
     callback_events: options.callback_events ?? [],
     deadline: options.deadline ?? null,
@@ -68,6 +69,12 @@ export async function storeBatch(
   if ('source' in prepared) {
     const { source, labels } = prepared;
     await storeFleet(trx, projectId, { batch, source, labels, deadline: batch.deadline }, { now, prices });
+    return { batch_id: batch.id, ready: 0, is_receiving: true };
+  }
+  if ('lines' in prepared) {
+    const { lines, shared, has_capped_runs } = prepared;
+    const source: LinesSource = { kind: 'lines', shared, deadline: batch.deadline };
+    await receiveLines(trx, projectId, { ...batch, source, lines, has_capped_runs });
     return { batch_id: batch.id, ready: 0, is_receiving: true };
   }
   const { runs, shared_path } = prepared;

@@ -16,6 +16,9 @@ import {
 } from './request.ts';
 import { toResultFormat } from './to-result-format.ts';
 
+/** The same list for all requests without tools, so that their definitions are serialized once. */
+const NO_TOOLS: readonly ToolDefinition[] = [];
+
 /** Converts a request to a new run. */
 export function toNewRun(request: RunRequest): NewRun {
   return {
@@ -26,7 +29,7 @@ export function toNewRun(request: RunRequest): NewRun {
     isolated: request.conversation === 'isolated',
     deadline: request.deadline ?? null,
     cap: toCap(request),
-    client_tools: (request.client_tools ?? []).map(toClientTool),
+    client_tools: request.client_tools?.map(toClientTool) ?? NO_TOOLS,
     result_format:
       request.response_format == null ? null : (toResultFormat(request.response_format) ?? 'none'),
   };

@@ -1,6 +1,6 @@
 import type { OutgoingHttpHeaders } from 'node:http';
 import type { Signal } from '@nightshift/queue';
-import type { HeldBytes } from '../body-budget.ts';
+import type { HeldBytes, ThreadPlace } from '../body-budget.ts';
 import type { Context } from '../context.ts';
 import type { HandedOver } from './handed-over.ts';
 
@@ -9,14 +9,18 @@ export interface ThreadSettings extends Pick<Context, 'model' | 'prices'> {
   readonly apiKey: string;
   readonly bodyBytesMax: number;
   readonly heldBytes: HeldBytes;
+  /** Default: of large bodies. */
+  readonly threadPlace?: ThreadPlace | undefined;
   readonly databaseUrl: string;
 }
 
 /** A message to the thread. */
-export interface ToThread {
-  readonly id: number;
-  readonly request: HandedOver;
-}
+export type ToThread =
+  | { readonly kind: 'request'; readonly id: number; readonly request: HandedOver }
+  /** The next part of an upload; null after the last. */
+  | { readonly kind: 'part'; readonly id: number; readonly part: Uint8Array<ArrayBuffer> | null }
+  /** The rest of an upload cannot be read. */
+  | { readonly kind: 'cut'; readonly id: number; readonly error: Error };
 
 /** The thread's answer to a request. */
 export interface ThreadAnswer {
@@ -28,6 +32,8 @@ export interface ThreadAnswer {
 /** A message from the thread. */
 export type FromThread =
   | { readonly kind: 'answer'; readonly id: number; readonly answer: ThreadAnswer }
+  /** Asks for the next part of an upload. */
+  | { readonly kind: 'next'; readonly id: number }
   | { readonly kind: 'failed'; readonly id: number; readonly error: Error }
   | { readonly kind: 'ring'; readonly signals: readonly Signal[] }
   | { readonly kind: 'log'; readonly line: string };

@@ -5,7 +5,7 @@ import { wireId } from './ids.ts';
 import { moment } from './moment.ts';
 
 /** Most messages of a request. */
-const MESSAGES_MAX = 100_000;
+export const MESSAGES_MAX = 100_000;
 
 const appendedText = textPart
   .safeExtend({
@@ -52,13 +52,15 @@ export const appendInput = z.strictObject({ messages }).meta({
   ],
 });
 
+/** Messages of one agent among several; a line of an upload. */
+export const appendItem = z
+  .strictObject({ agent_id: wireId('agent'), messages })
+  .meta({ id: 'MessagesAppendItem' });
+
 /** Messages of several agents. */
 export const bulkAppendInput = z
   .strictObject({
-    items: listOf(
-      z.strictObject({ agent_id: wireId('agent'), messages }).meta({ id: 'MessagesAppendItem' }),
-      MESSAGES_MAX,
-    )
+    items: listOf(appendItem, MESSAGES_MAX)
       .min(1, 'must not be empty')
       .describe('At most 100,000 messages in total.'),
   })

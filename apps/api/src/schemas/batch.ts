@@ -25,7 +25,7 @@ import { progressResponse } from './progress.ts';
 import { hasNoControls, hasNoCredentials } from './text.ts';
 import { usage, usd } from './usage.ts';
 
-const requestInput = z
+export const requestInput = z
   .strictObject({
     agent_id: wireId('agent'),
     messages: listOf(messageInput, 1_000).min(1, 'must not be empty').nullish(),
@@ -72,7 +72,7 @@ const templateInput = z
   })
   .meta({ id: 'BatchTemplate' });
 
-const templateValues = z
+export const templateValues = z
   .strictObject({
     custom_id: customId.describe("The caller's own id of this input, unique in the batch."),
     variables: z.record(z.string(), z.unknown()).describe('Variables of the template.'),

@@ -2,7 +2,7 @@ import type { BatchState, ProviderBatchState } from '@nightshift/agent-core';
 import { readDueWork } from '@nightshift/db';
 import type { FlowDeps } from '../flow-parts/deps.ts';
 import { PROVIDER_BATCH_DAYS } from './forget-batches/forget-batches.ts';
-import { DELETED_ITEM_DAYS, EVENT_DAYS, IDEMPOTENCY_KEY_DAYS } from './sweep/sweep.ts';
+import { DELETED_ITEM_DAYS, EVENT_DAYS, IDEMPOTENCY_KEY_DAYS, UPLOAD_HOURS } from './sweep/sweep.ts';
 
 /** Flows that look for due rows. */
 export type DueFlow =
@@ -61,6 +61,7 @@ export async function findDueFlows({
     event_days: EVENT_DAYS,
     retention_days: settings.retention_days,
     provider_batch_days: PROVIDER_BATCH_DAYS,
+    upload_hours: UPLOAD_HOURS,
     late_runs_max: Math.random() * ALL_LATE_EVERY < 1 ? null : LATE_RUNS_MAX,
   });
   const flows = new Set<DueFlow>();

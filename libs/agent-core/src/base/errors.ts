@@ -32,6 +32,11 @@ export const ERROR_CATALOGUE = {
     title: 'Method not allowed',
     next: 'See GET /openapi.json for the methods of this path.',
   },
+  request_timeout: {
+    status: 408,
+    title: 'Request timed out',
+    next: 'Send the request again.',
+  },
   conflict: {
     status: 409,
     title: 'Conflict',
@@ -50,7 +55,7 @@ export const ERROR_CATALOGUE = {
   unsupported_media_type: {
     status: 415,
     title: 'Unsupported media type',
-    next: 'Send application/json, not encoded.',
+    next: 'Send application/json, not encoded, or lines where the route takes them.',
   },
   validation_failed: {
     status: 422,

@@ -26,7 +26,7 @@ export const RUN_INVARIANTS: readonly Invariant[] = [
            from batch_agent a where a.batch_id = b.id) c
        cross join lateral (
          select coalesce(sum(e.value::int), 0)::int as skipped from json_each_text(b.skipped) e) counted
-       where b.source is not null
+       where b.source is not null and b.source ->> 'kind' is distinct from 'lines'
          and (c.lost > 0 or c.skipped <> counted.skipped
               or (b.agents_taken <> c.agents and b.state not in ('receiving', 'cancelling', 'cancelled')))
       union all
@@ -35,6 +35,32 @@ export const RUN_INVARIANTS: readonly Invariant[] = [
        where not exists (select from batch b where b.id = a.batch_id and b.project_id = a.project_id and b.source is not null
                          union all select from forgotten_batch f where f.id = a.batch_id and f.removed_at is null)
           or not exists (select from agent g where g.id = a.agent_id and g.project_id = a.project_id)`,
+  },
+  {
+    id: 'I1c',
+    name: 'each line of a received upload has a run, a reason, or waits in the stage in order; no other line is staged',
+    sql: sql`
+      select b.id as batch_id, b.state, b.total, b.accepted, b.agents_taken, s.staged, s.first, k.skipped
+        from batch b
+       cross join lateral (
+         select count(*)::int as staged, min(l.ordinal) as first, max(l.ordinal) as last
+           from staged_line l where l.batch_id = b.id) s
+       cross join lateral (
+         select count(*)::int as rows, count(a.skip_reason)::int as skipped,
+                coalesce((select sum(e.value::int) from json_each_text(b.skipped) e), 0)::int as counted
+           from batch_agent a where a.batch_id = b.id) k
+       where b.source ->> 'kind' = 'lines'
+         and (b.agents_taken <> b.accepted + k.skipped or k.rows <> k.skipped or k.counted <> k.skipped
+              or (b.state = 'receiving' and s.staged <> b.total - b.accepted)
+              or (b.state not in ('receiving', 'cancelling') and s.staged > 0)
+              or (s.staged > 0 and (s.first < b.agents_taken or s.last - s.first + 1 <> s.staged)))
+      union all
+      select l.batch_id, null, null, null, null, count(*)::int, min(l.ordinal), null
+        from staged_line l
+       where not exists (select from upload u where u.batch_id = l.batch_id and u.project_id = l.project_id)
+         and not exists (select from batch b
+                          where b.id = l.batch_id and b.project_id = l.project_id and b.source ->> 'kind' = 'lines')
+       group by l.batch_id`,
   },
   {
     id: 'I13',

@@ -192,6 +192,26 @@ create trigger event_called_back after insert on event for each row when (new.ba
 
 -- ---------- Uploads ----------
 
+-- An upload whose lines are being staged, under the id of its future batch. The commit that stores the batch deletes it.
+create table upload (
+  batch_id uuid primary key,
+  project_id uuid not null references project,
+  started_at timestamptz not null default app_now()
+);
+create index upload_by_age on upload (started_at);
+
+-- Validated lines of an upload, or of a `receiving` batch; the commit that makes their runs deletes them.
+create table staged_line (
+  batch_id uuid not null,
+  project_id uuid not null,
+  ordinal integer not null check (ordinal >= 0),
+  -- Size of `run`, for portions of bounded size.
+  bytes integer not null,
+  custom_id text,
+  run json not null,
+  primary key (batch_id, ordinal)
+);
+
 
 -- ---------- Keeping and forgetting ----------
 

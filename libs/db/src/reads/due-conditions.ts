@@ -61,6 +61,11 @@ export function isOldEvent(days: number): RawBuilder<boolean> {
               or xid >= (select pg_snapshot_xmax(pg_current_snapshot())))`;
 }
 
+/** For an upload: it began more than `hours` ago. Index: `upload_by_age`. */
+export function isOldUpload(hours: number): RawBuilder<boolean> {
+  return sql`started_at < (select app_now()) - ${hours}::int * interval '1 hour'`;
+}
+
 /** Minimum ratio of an audit's interval to its duration, because stored data grows and an audit reads all of it. */
 const AUDIT_SHARE = 20;
 /** Wait for an unfinished audit, as a multiple of the last duration; its worker has crashed by then. */

@@ -12,6 +12,7 @@ import {
   isOldDeletedItem,
   isOldEvent,
   isOldKey,
+  isOldUpload,
 } from './due-conditions.ts';
 
 /** The parameters of a look for due work. */
@@ -30,6 +31,8 @@ export interface DueWorkQuestion<P extends ProviderBatchState, B extends BatchSt
   readonly retention_days: number | null;
   /** Age at which provider batches without steps are removed. Unit: days. */
   readonly provider_batch_days: number;
+  /** Age at which uploads without an end are dropped. Unit: hours. */
+  readonly upload_hours: number;
   /** Maximum runs past their deadline to examine, including runs at the provider; null: all. */
   readonly late_runs_max: number | null;
 }
@@ -77,7 +80,8 @@ export async function readDueWork<P extends ProviderBatchState, B extends BatchS
              or exists (select from agent where keeps_blocks)
              or exists (select from idempotency_key where ${isOldKey(question.idempotency_key_days)})
              or exists (select from deleted_item where ${isOldDeletedItem(question.deleted_item_days)})
-             or exists (select from event where ${isOldEvent(question.event_days)}) as sweep,
+             or exists (select from event where ${isOldEvent(question.event_days)})
+             or exists (select from upload where ${isOldUpload(question.upload_hours)}) as sweep,
            ${isAuditDue(question.audit_interval_ms)} as audit,
            exists (select from forgotten_batch where ${IS_DUE})
              or exists (${isExpired(question.retention_days, 1)})

@@ -15,6 +15,8 @@ import {
   commitWithdrawn,
   DEFAULT_PROJECT_ID,
   inTransaction,
+  openUpload,
+  receiveLines,
   invariants,
   lockForFinish,
   lockRuns,
@@ -143,6 +145,24 @@ async function live(on: Database): Promise<void> {
   await sql`
     update batch b set source = '{}', agents_taken = (select count(*) from batch_agent a where a.batch_id = b.id)
      where id = ${fleet.id}::uuid`.execute(on);
+  // A batch whose lines are staged, and an upload.
+  const [received, upload] = [newId(), newId()];
+  for (const id of [received, upload]) await openUpload(on, DEFAULT_PROJECT_ID, id);
+  const batch = {
+    id: received,
+    callback_url: null,
+    metadata: null,
+    idempotency: null,
+    has_capped_runs: false,
+  };
+  await inTransaction(on, (trx) =>
+    receiveLines(trx, DEFAULT_PROJECT_ID, { ...batch, source: { kind: 'lines' }, lines: 3 }),
+  );
+  await sql`
+    insert into staged_line (batch_id, project_id, ordinal, bytes, run)
+    select id, ${DEFAULT_PROJECT_ID}::uuid, ordinal, 2, '{}' from unnest(array[${received}, ${upload}]::uuid[]) id, generate_series(0, 2) ordinal`.execute(
+    on,
+  );
   const schedule = newId();
   await sql`insert into schedule (id, project_id, name, cron, time_zone, body, state, tick_due_at, next_due_at)
     values (${schedule}::uuid, ${DEFAULT_PROJECT_ID}::uuid, 'nightly', '0 2 * * *', 'UTC', '{}', 'active', '2026-11-21T02:00:00Z',
@@ -285,14 +305,30 @@ const BREAKS: Readonly<Record<string, Readonly<Record<string, readonly string[]>
     ],
     'an agent with a run has a reason': [
       `update batch_agent set skip_reason = 'nothing_new' where ordinal = 0`,
-      `update batch set skipped = '{"nothing_new": 1}' where source is not null`,
+      `update batch set skipped = '{"nothing_new": 1}' where source::text = '{}'`,
     ],
     'a count of skipped agents is wrong': [
-      `update batch set skipped = '{"nothing_new": 1}' where source is not null`,
+      `update batch set skipped = '{"nothing_new": 1}' where source::text = '{}'`,
     ],
     'a fleet leaves agents out': [
-      `update batch set agents_taken = agents_taken - 1 where source is not null`,
+      `update batch set agents_taken = agents_taken - 1 where source::text = '{}'`,
     ],
+  },
+  I1c: {
+    'a staged line is lost': [`delete from staged_line where ordinal = 1`],
+    'a staged line has a run already': [
+      `update batch set agents_taken = 1, accepted = 1, total = total + 1 where source ->> 'kind' = 'lines'`,
+      `update run set batch_id = (select id from batch where source ->> 'kind' = 'lines'), ordinal = 0
+        where id = (select id from run where state = 'queued' limit 1)`,
+    ],
+    'a line was skipped without a reason': [
+      `update batch set agents_taken = 1, total = total - 1 where source ->> 'kind' = 'lines'`,
+      `delete from staged_line l using batch b where b.id = l.batch_id and l.ordinal = 0`,
+    ],
+    'lines are staged for a batch that runs': [
+      `update batch set state = 'running', total = 0, next_due_at = null where source ->> 'kind' = 'lines'`,
+    ],
+    'lines are staged for nothing': [`delete from upload`],
   },
   I1: {
     'a run is missing': [`delete from run where ${aRunIn('queued')}`],

@@ -50,6 +50,8 @@ const VALID: Readonly<Record<string, Row>> = {
     seen_at: NOW,
   },
   failed_lines: { error_type: 'api_error', slot: 0, project_id, lines: 0 },
+  upload: { batch_id: ID, project_id },
+  staged_line: { batch_id: ID, project_id, ordinal: 0, bytes: 2, run: '{}' },
   ended_runs: { batch_id: ID, slot: 0, version: 1, project_id, run_ids: [ID] },
   sent_steps: { batch_id: ID, provider_batch_id: ID, project_id, nonce: 'abcdef', steps: 1 },
   event: { project_id, type: 'batch.running', batch_id: ID, data: '{}' },
@@ -291,6 +293,7 @@ const REFUSED: Readonly<Record<string, readonly Row[]>> = {
   'sent_steps.sent_steps_steps_check': [{ steps: 0 }],
   'event.event_type_check': [{ type: 'batch.done' }],
   'event.event_subject': [{ batch_id: null }, { schedule_id: ID }, { type: 'schedule.tick' }],
+  'staged_line.staged_line_ordinal_check': [{ ordinal: -1 }],
   'run_failure.run_failure_state_check': [{ state: 'completed' }],
   'held_change.held_change_base': [
     { kind: 'revised' },

@@ -593,6 +593,7 @@ const QUESTION = {
   event_days: 30,
   retention_days: 30,
   provider_batch_days: 30,
+  upload_hours: 24,
 } as const;
 
 test('a look for work reads a bounded number of runs past their deadline, and sometimes all', async () => {

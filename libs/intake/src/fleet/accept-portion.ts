@@ -15,10 +15,15 @@ import {
   type Tx,
 } from '@nightshift/db';
 import type { BatchSource } from '../prepare-batch.ts';
+import { acceptLines } from '../upload/accept-lines.ts';
+import type { LinesSource } from '../upload/staged-run.ts';
 import { cursorOf, readFleetPlans } from './read-fleet-plans.ts';
 
 /** A stored source: the body's fields about runs, and its deadline. */
 type StoredSource = BatchSource & { readonly deadline?: string | null | undefined };
+
+/** The source of a batch that is received in portions. */
+type ReceivedSource = StoredSource | LinesSource;
 
 /** The work of one transaction. */
 export type PortionReport =
@@ -29,7 +34,7 @@ export type PortionReport =
   | { readonly kind: 'gone' };
 
 /**
- * Makes the runs of the next agents of a batch, or ends its accept after the last.
+ * Makes the runs of the next agents, or staged lines, of a batch, or ends its accept after the last.
  * Throws: `fenced`. Locks: the batch, then agents and conversations in id order.
  */
 export async function acceptPortion(
@@ -39,19 +44,33 @@ export async function acceptPortion(
 ): Promise<PortionReport> {
   const batch = await lockReceivingBatch(trx, lease);
   if (batch.state !== 'receiving') return { kind: 'gone' };
+  const source = batch.source as ReceivedSource;
+  const portion =
+    source.kind === 'lines'
+      ? await acceptLines(trx, batch, source, { prices, lines_max: agents_per_portion })
+      : await acceptNextAgents(trx, batch, source, { prices, agents_per_portion });
+  if (portion === null) return { kind: 'accepted', open_runs: await commitAccepted(trx, batch) };
+  return { kind: 'portion', ...portion };
+}
+
+async function acceptNextAgents(
+  trx: Tx,
+  batch: ReceivingBatch,
+  source: StoredSource,
+  { prices, agents_per_portion }: { readonly prices: PriceTable; readonly agents_per_portion: number },
+) {
   const agentIds = await readNextBatchAgents(trx, batch, agents_per_portion);
-  if (agentIds.length === 0) return { kind: 'accepted', open_runs: await commitAccepted(trx, batch) };
-  return { kind: 'portion', ...(await acceptAgents(trx, batch, agentIds, prices)) };
+  return agentIds.length === 0 ? null : acceptAgents(trx, batch, source, agentIds, prices);
 }
 
 /** Stores the runs of the first of the agents, as many as fit. An agent that changes meanwhile is planned again. */
 async function acceptAgents(
   trx: Tx,
   batch: ReceivingBatch,
+  source: StoredSource,
   agentIds: readonly string[],
   prices: PriceTable,
 ): Promise<{ readonly agents: number; readonly runs: number }> {
-  const source = batch.source as StoredSource;
   const { project_id } = batch;
   const cursor = cursorOf(source);
   await lockFleetAgents(trx, source, agentIds);

@@ -190,10 +190,11 @@ function planInTime(
   return plans;
 }
 
-function skipReasonOf(
+/** Returns why a run whose agent may have changed since its check is left out; null: it is not. */
+export function skipReasonOf(
   run: NewRun,
   agent: RunAgent | undefined,
-  { has_cost_cap }: FleetScope,
+  { has_cost_cap }: Pick<FleetScope, 'has_cost_cap'>,
   prices: PriceTable,
 ): SkipReason | null {
   if (agent === undefined) return 'agent_deleted';

@@ -1,51 +1,46 @@
-import { estimateBatch, NightshiftError, type Cap } from '@nightshift/agent-core';
-import {
-  findBatchOfRetry,
-  findIdempotentBatch,
-  inTransaction,
-  lockIdempotencyKey,
-  readNow,
-  type Tx,
-} from '@nightshift/db';
-import {
-  BATCH_BYTES_MAX,
-  isCapped,
-  prepareBatch,
-  refuseCannotStart,
-  refuseLowCap,
-  signalsOfStored,
-  storeBatch,
-  toCap,
-  type PreparedBatch,
-  type PreparedFleet,
-  type StoredBatch,
-} from '@nightshift/intake';
-import { holdMore } from '../../body-budget.ts';
+import { inTransaction, readNow } from '@nightshift/db';
+import { BATCH_BYTES_MAX, prepareBatch, signalsOfStored } from '@nightshift/intake';
+import type { FastifyReply } from 'fastify';
+import { holdMore, keepShareUntil } from '../../body-budget.ts';
 import type { App, Context } from '../../context.ts';
 import { elapsedMs } from '../../large-bodies/handed-over.ts';
+import { createJsonParser } from '../../parse-json.ts';
 import { problems } from '../../schemas/answers.ts';
 import { batchInput, batchResponse, toBatchRequest } from '../../schemas/batch.ts';
+import { uploadOf } from '../../uploads/line-upload.ts';
+import { acceptOnce, type CreateResult } from './accept-once.ts';
+import { createFromLines } from './create-from-lines.ts';
+import { idempotencyHeaders, idempotencyOf } from './idempotency.ts';
 import { readShownBatch } from './shown-batch.ts';
-import { measureFleet } from './measure-fleet.ts';
-import { idempotencyHeaders, idempotencyOf, type Idempotency } from './idempotency.ts';
 
-/** Agents of a fleet with a cap whose requests are measured before it is accepted, and before it is refused. */
-const AGENTS_MEASURED = 50;
-const AGENTS_JUDGED = 2_000;
-
-/** Accepts a batch in one transaction and answers at once. */
+/** Accepts a batch in one transaction and answers at once, or receives it line by line. */
 export function createBatch(app: App, context: Context, path: string, hide: boolean): void {
+  const parse = createJsonParser(app);
+  const answerCreated = async (reply: FastifyReply, made: CreateResult) => {
+    await context.bell.ring(signalsOfStored(made));
+    if (made.replayed) void reply.header('idempotent-replayed', 'true');
+    return (await readShownBatch(context, made.batch_id)).batch;
+  };
   app.post(
     path,
     {
       bodyLimit: BATCH_BYTES_MAX,
+      config: { takesLines: 'in_portions' },
+      preValidation: async (request, reply) => {
+        const upload = uploadOf(request);
+        if (upload === undefined) return;
+        const made = createFromLines(context, parse, { request, reply, upload });
+        keepShareUntil(request, made);
+        return reply.send(await answerCreated(reply, await made));
+      },
       schema: {
         operationId: 'createBatch',
         summary: 'Submit a batch',
         description:
           'Every request becomes a run of its agent, and so does every input of a template. The batch is stored only if ' +
           'all are valid. To repeat it safely, send an `Idempotency-Key` header: for a day, the same key and body return ' +
-          'the same batch.',
+          'the same batch. As `application/jsonl` or `application/x-ndjson`, plain, gzip or zstd, it takes up to a million ' +
+          'requests, one a line; the first line may be `{"batch": {…}}` with all other fields.',
         tags: ['batches'],
         hide,
         headers: idempotencyHeaders,
@@ -61,70 +56,7 @@ export function createBatch(app: App, context: Context, path: string, hide: bool
       const made = await inTransaction(context.db, (trx) =>
         acceptOnce(trx, context, { prepared, now, arrivedAt }, idempotency),
       );
-      await context.bell.ring(signalsOfStored(made));
-      if (made.replayed) void reply.header('idempotent-replayed', 'true');
-      return (await readShownBatch(context, made.batch_id)).batch;
+      return answerCreated(reply, made);
     },
   );
-}
-
-interface CreateRequest {
-  readonly prepared: PreparedBatch;
-  readonly now: Date;
-  readonly arrivedAt: Date;
-}
-
-interface CreateResult extends StoredBatch {
-  readonly replayed: boolean;
-}
-
-async function acceptOnce(
-  trx: Tx,
-  { projectId, prices }: Pick<Context, 'projectId' | 'prices'>,
-  { prepared, now, arrivedAt }: CreateRequest,
-  idempotency: Idempotency,
-): Promise<CreateResult> {
-  const { key, request_sha256, replay_minutes, by_retry } = idempotency;
-  await lockIdempotencyKey(trx, projectId, key);
-  const earlier =
-    replay_minutes === null
-      ? await findBatchOfRetry(trx, projectId, key, arrivedAt)
-      : await findIdempotentBatch(trx, projectId, key, replay_minutes);
-  if (earlier !== null) {
-    if (earlier.request_sha256 !== request_sha256) {
-      throw new NightshiftError(
-        'idempotency_mismatch',
-        'This Idempotency-Key was already used with another body. Send a new key.',
-      );
-    }
-    return { batch_id: earlier.batch_id, ready: 0, is_receiving: false, replayed: true };
-  }
-  // Checked after the replay: a repeated batch may have been accepted before its deadline.
-  const made = await storeBatch(trx, projectId, prepared, {
-    now,
-    prices,
-    idempotency: { key, request_sha256, by_retry },
-  });
-  const cap = toCap(prepared.options);
-  if ('source' in prepared) await refuseLowFleetCap({ db: trx, projectId, prices }, prepared, cap);
-  else await refuseLowCap(trx, made.batch_id, prices, cap);
-  return { ...made, replayed: false };
-}
-
-/**
- * Refuses a cap that leaves no room for a single request of a fleet. Never refuses by a sample of its agents.
- * Throws: `validation_failed` with the smallest sensible cap.
- */
-async function refuseLowFleetCap(
-  context: Pick<Context, 'db' | 'projectId' | 'prices'>,
-  prepared: PreparedFleet & Pick<PreparedBatch, 'options'>,
-  cap: Cap,
-): Promise<void> {
-  if (!isCapped(cap)) return;
-  for (const agentsMax of [AGENTS_MEASURED, AGENTS_JUDGED]) {
-    const { groups, fleet } = await measureFleet(context, prepared.options, prepared, agentsMax);
-    const estimate = estimateBatch(context.prices, groups, cap);
-    if (estimate.verdict !== 'cannot_start') return;
-    if (fleet?.measured_agents === fleet?.agents) refuseCannotStart(estimate, cap);
-  }
 }

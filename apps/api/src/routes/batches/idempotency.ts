@@ -32,8 +32,7 @@ export interface Idempotency {
  * resends a create after a timeout and has no key. A create that its own retry has overtaken gets the retry's batch. Two equal
  * creates without retry stay two batches.
  */
-export function idempotencyOf(request: FastifyRequest): Idempotency {
-  const request_sha256 = request.bodySha256;
+export function idempotencyOf(request: FastifyRequest, request_sha256 = request.bodySha256): Idempotency {
   const by_retry = Number(request.headers['x-stainless-retry-count'] ?? 0) > 0;
   const given = request.headers['idempotency-key'];
   if (given !== undefined) {

@@ -1,10 +1,27 @@
+import type { Readable } from 'node:stream';
+import { NightshiftError } from '@nightshift/agent-core';
 import { appendMessages as commitAppend, inTransaction, type AppendItem } from '@nightshift/db';
-import { BATCH_BYTES_MAX, toMessages } from '@nightshift/intake';
+import { BATCH_BYTES_MAX, linePath, toMessages } from '@nightshift/intake';
+import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
+import { holdMore, keepShareUntil } from '../../body-budget.ts';
 import type { App, Context } from '../../context.ts';
-import { appendInput, appendReport, bulkAppendInput } from '../../schemas/append.ts';
+import { createJsonParser, type ParseJson } from '../../parse-json.ts';
+import {
+  appendInput,
+  appendItem,
+  appendReport,
+  bulkAppendInput,
+  MESSAGES_MAX,
+} from '../../schemas/append.ts';
 import { problems } from '../../schemas/answers.ts';
 import { wireId } from '../../schemas/ids.ts';
+import { lineCodingOf, uploadOf } from '../../uploads/line-upload.ts';
+import { parseLine, validateLine } from '../../uploads/parse-line.ts';
+import { lineError, readLines } from '../../uploads/read-lines.ts';
+import { createUploadErrors } from '../../uploads/upload-errors.ts';
+import { APPEND_UPLOAD } from '../../uploads/upload-limits.ts';
+import { yieldEvery } from '../../yielding.ts';
 
 const ALL_OR_NOTHING =
   'Later runs see them like any other message. Up to 100,000 messages, all or none. Safe to repeat if every message has ' +
@@ -32,14 +49,23 @@ export function appendMessages(app: App, context: Context): void {
 
 /** Appends messages to the conversations of many agents. */
 export function appendMessagesOfAgents(app: App, context: Context): void {
+  const parse = createJsonParser(app);
   app.post(
     '/v1/messages/append',
     {
       bodyLimit: BATCH_BYTES_MAX,
+      config: { takesLines: 'at_once' },
+      preValidation: async (request, reply) => {
+        const upload = uploadOf(request);
+        if (upload === undefined) return;
+        const appended = readItems(request, parse, upload).then((items) => append(context, items));
+        keepShareUntil(request, appended);
+        return reply.send(await appended);
+      },
       schema: {
         operationId: 'appendMessagesOfAgents',
         summary: 'Append messages to many agents without runs',
-        description: `Adds messages that were said elsewhere to the agents' conversations, in the given order. ${ALL_OR_NOTHING} Beyond Letta.`,
+        description: `Adds messages that were said elsewhere to the agents' conversations, in the given order. ${ALL_OR_NOTHING} Beyond Letta. As \`application/jsonl\` or \`application/x-ndjson\`, plain, gzip or zstd, each line is an item.`,
         tags: ['agents'],
         body: bulkAppendInput,
         response: { 200: appendReport, ...problems },
@@ -51,6 +77,47 @@ export function appendMessagesOfAgents(app: App, context: Context): void {
         body.items.map((item, index) => toItem(item, `/items/${index}`)),
       ),
   );
+}
+
+/** Estimated bytes of memory of a byte of a line, parsed. */
+const PARSED_BYTES = 2;
+
+/** Reads the items of an upload, one a line. Throws: the errors of the lines. */
+async function readItems(
+  request: FastifyRequest,
+  parse: ParseJson,
+  upload: Readable,
+): Promise<readonly AppendItem[]> {
+  const errors = createUploadErrors();
+  const yieldIfDue = yieldEvery();
+  const items: AppendItem[] = [];
+  let room = MESSAGES_MAX;
+  const hold = (bytes: Buffer): void => holdMore(request, PARSED_BYTES * bytes.length);
+  for await (const { first, texts } of readLines(upload, lineCodingOf(request), APPEND_UPLOAD, hold)) {
+    await yieldIfDue();
+    for (const [index, text] of texts.entries()) {
+      const line = first + index;
+      const parsed = parseLine(parse, text, line);
+      const item = 'errors' in parsed ? parsed : validateLine(appendItem, parsed.value, line);
+      if ('errors' in item) {
+        errors.add(item.errors);
+        continue;
+      }
+      room -= item.value.messages.length;
+      if (room < 0) {
+        const message = `is more than the ${MESSAGES_MAX.toLocaleString('en')} messages of a request: send the rest in another`;
+        throw lineError(line, message);
+      }
+      items.push(toItem(item.value, linePath(line)));
+    }
+  }
+  errors.throwIfAny();
+  if (items.length === 0) {
+    throw new NightshiftError('invalid_argument', 'The upload has no lines: send an item a line.', {
+      fields: [{ path: '/lines', message: 'must hold an item' }],
+    });
+  }
+  return items;
 }
 
 function append({ db, projectId }: Context, items: readonly AppendItem[]) {

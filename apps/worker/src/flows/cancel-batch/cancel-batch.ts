@@ -7,6 +7,7 @@ import {
   commitParkedRunsReleased,
   commitRunsCancelled,
   commitUnsentDue,
+  deleteStagedLines,
   holdLease,
   inTransaction,
   lockForFinish,
@@ -29,7 +30,7 @@ const DECIDED_BEFORE_MS = 60_000;
 
 /**
  * Cancels a batch.
- * - Idle runs end at once.
+ * - Idle runs end at once. Staged lines, whose runs were not made, are deleted.
  * - Provider batches that hold only its steps are cancelled upstream.
  * - Paid answers are taken in by ingest.
  * - With no open run, the batch becomes `cancelled`. Until then the flow comes back: often at first, seldom once only
@@ -55,6 +56,7 @@ export async function cancelBatch(deps: FlowDeps): Promise<FlowReport> {
       if (report.started) await bell.ring([{ kind: 'compose', id: '*' }]);
       from = report.next_ordinal;
     }
+    await deleteRestOfUpload(deps, lease);
     const isReleased = await releaseParked(deps, lease);
     if (isReleased) await bell.ring([{ kind: 'tools', id: '*' }]);
     const { upstream, isOver } = await cancelUpstream(deps, batch.id);
@@ -78,6 +80,16 @@ export async function cancelBatch(deps: FlowDeps): Promise<FlowReport> {
       ...(state === null ? { again_in_ms } : {}),
     };
   });
+}
+
+/** Deletes the staged lines of a batch that was cancelled while it was received. */
+async function deleteRestOfUpload({ db }: FlowDeps, lease: Lease): Promise<void> {
+  let isLeft = true;
+  while (isLeft)
+    isLeft = await inTransaction(db, async (trx) => {
+      await holdLease(trx, lease);
+      return deleteStagedLines(trx, lease.id);
+    });
 }
 
 /** Releases runs that wait for their caller to the tool-call flow; true if there were any. */

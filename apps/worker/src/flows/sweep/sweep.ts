@@ -3,6 +3,7 @@ import {
   commitOverdueRuns,
   commitWaitingRunsStarted,
   deleteOldIdempotencyKeys,
+  dropOldUploads,
   forgetDeletedItems,
   forgetEvents,
   forgetWorkStatistics,
@@ -20,6 +21,8 @@ const FLOW = 'sweep';
 export const IDEMPOTENCY_KEY_DAYS = 7;
 export const DELETED_ITEM_DAYS = 7;
 export const EVENT_DAYS = 30;
+/** Longer than any upload may take. */
+export const UPLOAD_HOURS = 24;
 const RUNS_PER_SWEEP = 500;
 const AGENTS_PER_SWEEP = 500;
 const NONE_WAITING: WaitingReport = { started: 0, ended_batch_ids: [] };
@@ -32,6 +35,7 @@ const NONE_OVERDUE: OverdueReport = { ended: 0, released: 0, started: 0, ended_b
  * - runs that wait for room in a budget that has room again
  * - waiting runs past their deadline
  * - deleted agents whose last run has ended
+ * - staged lines of uploads whose API has died
  * Throws: the first failure, after all parts have run.
  */
 export async function sweep(deps: FlowDeps): Promise<FlowReport> {
@@ -71,6 +75,7 @@ export async function sweep(deps: FlowDeps): Promise<FlowReport> {
   await part(() => forgetDeletedItems(db, DELETED_ITEM_DAYS), undefined);
   await part(() => forgetEvents(db, EVENT_DAYS), undefined);
   await part(() => forgetWorkStatistics(db), undefined);
+  await part(() => dropOldUploads(db, UPLOAD_HOURS), 0);
   if (started + overdue.started + freed > 0) await bell.ring([{ kind: 'compose', id: '*' }]);
   const due = [...new Set([...idle, ...finished])];
   if (due.length > 0) await bell.ring(due.map((id) => ({ kind: 'finish', id })));

@@ -8,7 +8,7 @@ export interface SkippedAgent {
 }
 
 /**
- * Reads skipped agents of a batch after an agent, by agent id. Throws: `validation_failed` for an agent that is not among
+ * Reads skipped agents of a batch after an agent, by agent id, each once: several lines of an upload may name it. Throws: `validation_failed` for an agent that is not among
  * them. Index: `batch_agent_skipped`.
  */
 export async function listSkippedAgents(
@@ -20,7 +20,6 @@ export async function listSkippedAgents(
   const skipped = db
     .selectFrom('batch_agent')
     .select('agent_id')
-    .select((eb) => eb.ref('skip_reason').$notNull().as('reason'))
     .where('batch_id', '=', batchId)
     .where('skip_reason', 'is not', null);
   if (after !== null && (await skipped.where('agent_id', '=', after).executeTakeFirst()) === undefined)
@@ -28,6 +27,8 @@ export async function listSkippedAgents(
   return skipped
     .$if(reason !== null, (query) => query.where('skip_reason', '=', reason))
     .$if(after !== null, (query) => query.where('agent_id', '>', after))
+    .select((eb) => eb.fn.min('skip_reason').$notNull().as('reason'))
+    .groupBy('agent_id')
     .orderBy('agent_id')
     .limit(limit)
     .execute();

@@ -1,0 +1,26 @@
+import { z } from 'zod';
+import { batchInput } from './batch.ts';
+
+/** The batch of an upload: a JSON body without its requests, and without the fields of a fleet. */
+const uploadBatch = z
+  .strictObject(batchInput.shape)
+  .omit({
+    ...{ requests: true, inputs: true, agents: true, kind: true, input: true, cursor: true, model: true },
+    ...{ conversation: true, client_tools: true, response_format: true, max_steps: true, allow_empty: true },
+    ...{ max_cost_usd_per_run: true, max_output_tokens_per_run: true, blocks: true, instruction: true },
+    ...{ prompt: true, create_blocks: true, parts_max: true },
+  })
+  .superRefine(({ hold_if, apply }, context) => {
+    if (hold_if == null || apply === 'review') return;
+    context.addIssue({ code: 'custom', path: ['hold_if'], message: 'needs apply: review' });
+  })
+  .meta({ id: 'UploadBatch' });
+
+/** The optional first line of an upload. */
+export const uploadFirstLine = z
+  .strictObject({
+    batch: uploadBatch.describe(
+      'All that a JSON body has beside its requests. With a `template`, each line is an input.',
+    ),
+  })
+  .meta({ id: 'UploadFirstLine' });

@@ -1,0 +1,31 @@
+import { ISSUES_MAX, NightshiftError, type ErrorCode, type FieldError } from '@nightshift/agent-core';
+import { sentence, type LineErrors } from '@nightshift/intake';
+
+/** The errors of the lines of an upload. */
+export interface UploadErrors {
+  add(errors: LineErrors): void;
+  isEmpty(): boolean;
+  /** Throws: the errors, by the code of the first, up to a hundred with their number; nothing without any. */
+  throwIfAny(): void;
+}
+
+/** Creates a collection of errors; it keeps a hundred and counts all. */
+export function createUploadErrors(): UploadErrors {
+  const fields: FieldError[] = [];
+  let total: number | null = 0;
+  let code: ErrorCode = 'validation_failed';
+  return {
+    add: (errors) => {
+      if (fields.length === 0) ({ code } = errors);
+      fields.push(...errors.fields.slice(0, ISSUES_MAX - fields.length));
+      total = total === null || errors.total === null ? null : total + errors.total;
+    },
+    isEmpty: () => fields.length === 0,
+    throwIfAny: () => {
+      const [first] = fields;
+      if (first === undefined) return;
+      const message = `${sentence(`${first.path}: ${first.message}`)} Nothing was stored.`;
+      throw new NightshiftError(code, message, { fields, fields_total: total });
+    },
+  };
+}
