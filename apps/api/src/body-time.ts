@@ -1,3 +1,4 @@
+import { Socket } from 'node:net';
 import type { App } from './context.ts';
 import { answerClientError } from './errors/client-error.ts';
 import { isLineUpload } from './uploads/line-upload.ts';
@@ -9,8 +10,10 @@ import { isLineUpload } from './uploads/line-upload.ts';
 export function limitBodyTime(app: App, ms: number): void {
   app.addHook('onRequest', (request, _reply, done) => {
     const { raw, headers } = request;
+    // An injected request has a body at once, and no connection.
+    const isInjected = !(raw.socket instanceof Socket);
     const hasBody = headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
-    if (hasBody && !isLineUpload(request)) {
+    if (hasBody && !isInjected && !isLineUpload(request)) {
       const timeout = Object.assign(new Error('The body is late.'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' });
       const timer = setTimeout(() => {
         if (!raw.complete) answerClientError(timeout, raw.socket);

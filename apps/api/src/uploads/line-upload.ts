@@ -1,3 +1,4 @@
+import { Socket } from 'node:net';
 import type { Readable } from 'node:stream';
 import { NightshiftError } from '@nightshift/agent-core';
 import { errorCodes, type FastifyContextConfig, type FastifyRequest } from 'fastify';
@@ -49,8 +50,14 @@ export function acceptLines(app: App): void {
 
 /** Discards the rest of a refused upload, so that its client reads the answer, and closes the connection if it takes long. */
 function discardUpload({ raw: { socket } }: FastifyRequest, upload: Readable): void {
+  upload.on('error', () => undefined);
+  // In a thread, the main thread has the connection.
+  if (!(socket instanceof Socket)) {
+    upload.destroy();
+    return;
+  }
   const timer = setTimeout(() => socket.destroy(), DISCARD_MS_MAX).unref();
-  upload.once('close', () => clearTimeout(timer)).on('error', () => undefined);
+  upload.once('close', () => clearTimeout(timer));
   // The reader that was left may still listen, and would hold the upload.
   upload.removeAllListeners('readable').resume();
 }
