@@ -4,6 +4,7 @@ import type {
   HoldRule,
   PilotSettings,
   ResultFormat,
+  StopWhen,
   ToolDefinition,
 } from '@nightshift/agent-core';
 
@@ -66,6 +67,14 @@ export interface NewBatch {
   readonly cap?: Cap;
   /** A sample of its runs goes first. Default: none. */
   readonly pilot?: PilotSettings | null;
+  /** Default: none. */
+  readonly name?: string | null;
+  /** Without duplicates. Default: none. */
+  readonly tags?: readonly string[];
+  /** Failures that cancel it. Default: none. */
+  readonly stop_when?: StopWhen | null;
+  /** The batch whose runs it tries again. Default: none. */
+  readonly retry_of?: string | null;
   /** In request order. */
   readonly runs: readonly NewRun[];
   /** The tick that makes the batch; its row is the caller's. Default: none. */
