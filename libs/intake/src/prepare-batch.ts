@@ -31,6 +31,9 @@ const OPTIONS = [
   'apply',
   'hold_if',
   'pilot',
+  'name',
+  'tags',
+  'stop_when',
   'max_cost_usd',
   'max_output_tokens',
 ];

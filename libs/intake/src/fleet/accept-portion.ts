@@ -15,18 +15,13 @@ import {
   type Tx,
 } from '@nightshift/db';
 import type { BatchSource } from '../prepare-batch.ts';
+import type { PortionReport } from '../portion-report.ts';
+import { acceptRetries } from '../retry/accept-retries.ts';
+import { isRetrySource } from '../retry/request.ts';
 import { cursorOf, readFleetPlans } from './read-fleet-plans.ts';
 
 /** A stored source: the body's fields about runs, and its deadline. */
 type StoredSource = BatchSource & { readonly deadline?: string | null | undefined };
-
-/** The work of one transaction. */
-export type PortionReport =
-  | { readonly kind: 'portion'; readonly agents: number; readonly runs: number }
-  /** The batch runs now. */
-  | { readonly kind: 'accepted'; readonly open_runs: number }
-  /** The batch is no longer being received: a cancel came first. */
-  | { readonly kind: 'gone' };
 
 /**
  * Makes the runs of the next agents of a batch, or ends its accept after the last.
@@ -39,6 +34,8 @@ export async function acceptPortion(
 ): Promise<PortionReport> {
   const batch = await lockReceivingBatch(trx, lease);
   if (batch.state !== 'receiving') return { kind: 'gone' };
+  if (isRetrySource(batch.source))
+    return acceptRetries(trx, batch, batch.source, { prices, limit: agents_per_portion });
   const agentIds = await readNextBatchAgents(trx, batch, agents_per_portion);
   if (agentIds.length === 0) return { kind: 'accepted', open_runs: await commitAccepted(trx, batch) };
   return { kind: 'portion', ...(await acceptAgents(trx, batch, agentIds, prices)) };
