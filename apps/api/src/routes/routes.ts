@@ -15,6 +15,9 @@ import { listAgents, retrieveAgent } from './agents/read.ts';
 import { resetMessages } from './agents/reset-messages.ts';
 import { updateAgent } from './agents/update.ts';
 import { cancelBatch } from './batches/cancel.ts';
+import { cancelSome } from './batches/cancel-some.ts';
+import { listErrors } from './batches/errors.ts';
+import { retryBatch } from './batches/retry.ts';
 import { listSkipped } from './batches/skipped.ts';
 import { createBatch } from './batches/create.ts';
 import { listBatchMessages } from './batches/list-messages.ts';
@@ -29,9 +32,11 @@ import { revertBlock } from './blocks/revert.ts';
 import { diffBlock, listBlockRevisions, retrieveBlockRevision } from './blocks/revisions.ts';
 import { listAgentsOfBlock, listBlocks, retrieveBlock } from './blocks/read.ts';
 import { createBlock, deleteBlock, updateBlock } from './blocks/write.ts';
+import { listFailedRuns } from './errors/list.ts';
 import { lettaHealth, livez, readyz } from './health/health.ts';
 import { appendMessages, appendMessagesOfAgents } from './messages/append.ts';
 import { listEmbeddingModels, listModels } from './models/list.ts';
+import { cancelRun } from './runs/cancel.ts';
 import { listRunMessages } from './runs/list-messages.ts';
 import { listRuns, retrieveRun, retrieveRunUsage } from './runs/read.ts';
 import { sendToolResults } from './runs/tool-results.ts';
@@ -62,6 +67,7 @@ const KEYED: readonly Route[] = [
   ...[listBlockRevisions, retrieveBlockRevision, diffBlock, revertBlock],
   ...[createTool, upsertTool, retrieveTool, listTools, updateTool, deleteTool, addBaseTools],
   ...[listRuns, retrieveRun, retrieveRunUsage, sendToolResults, listRunMessages, listStepsOfRun],
+  ...[cancelRun, listFailedRuns],
   ...[createSchedule, retrieveSchedule, listSchedules, updateSchedule, deleteSchedule, pauseSchedule],
   ...[resumeSchedule, runSchedule, previewRule, previewSchedule, listTicks],
   ...[listSteps, retrieveStep],
@@ -75,6 +81,9 @@ const BATCHES: readonly BatchRoute[] = [
   retrieveBatch,
   listBatches,
   cancelBatch,
+  cancelSome,
+  listErrors,
+  retryBatch,
   pauseBatch,
   resumeBatch,
   changeBatchCaps,

@@ -91,6 +91,7 @@ export const fleetFields = {
     ),
   hold_if: z
     .strictObject({ shrinks_by: z.number().gt(0).lt(1) })
+    .meta({ id: 'HoldRule' })
     .nullish()
     .describe(
       'Under `apply: review`: accepts all changes at the end, except for agents with a block that shrank by more than ' +

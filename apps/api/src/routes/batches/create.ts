@@ -1,13 +1,5 @@
-import { estimateBatch, NightshiftError, type Cap } from '@nightshift/agent-core';
-import {
-  findBatchOfRetry,
-  findIdempotentBatch,
-  inTransaction,
-  lockIdempotencyKey,
-  readBatch,
-  readNow,
-  type Tx,
-} from '@nightshift/db';
+import { estimateBatch, type Cap } from '@nightshift/agent-core';
+import { inTransaction, readBatch, readNow, type Tx } from '@nightshift/db';
 import {
   BATCH_BYTES_MAX,
   isCapped,
@@ -19,7 +11,6 @@ import {
   toCap,
   type PreparedBatch,
   type PreparedFleet,
-  type StoredBatch,
 } from '@nightshift/intake';
 import { holdMore } from '../../body-budget.ts';
 import type { App, Context } from '../../context.ts';
@@ -29,6 +20,7 @@ import { batchInput, batchResponse, toBatchRequest } from '../../schemas/batch.t
 import { toBatchResponse } from '../../wire/to-batch.ts';
 import { measureFleet } from './measure-fleet.ts';
 import { idempotencyHeaders, idempotencyOf, type Idempotency } from './idempotency.ts';
+import { storeOnce, type OnceStored } from './once.ts';
 
 /** Agents of a fleet with a cap whose requests are measured before it is accepted, and before it is refused. */
 const AGENTS_MEASURED = 50;
@@ -75,41 +67,20 @@ interface CreateRequest {
   readonly arrivedAt: Date;
 }
 
-interface CreateResult extends StoredBatch {
-  readonly replayed: boolean;
-}
-
-async function acceptOnce(
+/** Stores a batch once for its key. The deadline is checked after the replay: a repeated batch may have been accepted before it. */
+function acceptOnce(
   trx: Tx,
   { projectId, prices }: Pick<Context, 'projectId' | 'prices'>,
   { prepared, now, arrivedAt }: CreateRequest,
   idempotency: Idempotency,
-): Promise<CreateResult> {
-  const { key, request_sha256, replay_minutes, by_retry } = idempotency;
-  await lockIdempotencyKey(trx, projectId, key);
-  const earlier =
-    replay_minutes === null
-      ? await findBatchOfRetry(trx, projectId, key, arrivedAt)
-      : await findIdempotentBatch(trx, projectId, key, replay_minutes);
-  if (earlier !== null) {
-    if (earlier.request_sha256 !== request_sha256) {
-      throw new NightshiftError(
-        'idempotency_mismatch',
-        'This Idempotency-Key was already used with another body. Send a new key.',
-      );
-    }
-    return { batch_id: earlier.batch_id, ready: 0, is_receiving: false, replayed: true };
-  }
-  // Checked after the replay: a repeated batch may have been accepted before its deadline.
-  const made = await storeBatch(trx, projectId, prepared, {
-    now,
-    prices,
-    idempotency: { key, request_sha256, by_retry },
+): Promise<OnceStored> {
+  return storeOnce(trx, projectId, idempotency, arrivedAt, async (idempotency) => {
+    const made = await storeBatch(trx, projectId, prepared, { now, prices, idempotency });
+    const cap = toCap(prepared.options);
+    if ('source' in prepared) await refuseLowFleetCap({ db: trx, projectId, prices }, prepared, cap);
+    else await refuseLowCap(trx, made.batch_id, prices, cap);
+    return made;
   });
-  const cap = toCap(prepared.options);
-  if ('source' in prepared) await refuseLowFleetCap({ db: trx, projectId, prices }, prepared, cap);
-  else await refuseLowCap(trx, made.batch_id, prices, cap);
-  return { ...made, replayed: false };
 }
 
 /**
