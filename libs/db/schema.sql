@@ -7,6 +7,20 @@ CREATE OR REPLACE FUNCTION public.app_now()
  PARALLEL SAFE
 AS $function$ select coalesce(nullif(current_setting('nightshift.now', true), '')::timestamptz, clock_timestamp()) $function$;
 
+CREATE OR REPLACE FUNCTION public.failure_group(stop_reason text, message text)
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE
+AS $function$ select md5(concat_ws(' ', stop_reason, regexp_replace(regexp_replace(left(message, 400),
+     '[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{8,}|(?=[a-z]*[0-9])[a-z0-9]{8,}|[0-9]+([.,:][0-9]+)*', '#', 'gi'),
+     '#([-,.:/ ]*#)+', '#', 'g'))) $function$;
+
+CREATE OR REPLACE FUNCTION public.name_grams(name text)
+ RETURNS text[]
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE STRICT
+AS $function$ select array(select distinct substr(lower(name), i, 3) from generate_series(1, length(name) - 2) i) $function$;
+
 CREATE OR REPLACE FUNCTION public.note_batch_state()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -190,8 +204,10 @@ END),
 );
 CREATE INDEX batch_by_age ON public.batch USING btree (project_id, created_at, id);
 CREATE INDEX batch_by_end ON public.batch USING btree (completed_at, id) WHERE (completed_at IS NOT NULL);
-CREATE INDEX batch_by_retry ON public.batch USING btree (retry_of) WHERE (retry_of IS NOT NULL);
+CREATE INDEX batch_by_name ON public.batch USING gin (name_grams(name)) WHERE (name IS NOT NULL);
+CREATE INDEX batch_by_retry ON public.batch USING btree (retry_of, created_at, id) WHERE (retry_of IS NOT NULL);
 CREATE INDEX batch_by_schedule ON public.batch USING btree (schedule_id, created_at, id) WHERE (schedule_id IS NOT NULL);
+CREATE INDEX batch_by_state ON public.batch USING btree (project_id, state, created_at, id);
 CREATE INDEX batch_due ON public.batch USING btree (next_due_at) WHERE (next_due_at IS NOT NULL);
 CREATE INDEX batch_estimated ON public.batch USING btree (completed_at) WHERE (estimate_error IS NOT NULL);
 CREATE INDEX batch_expiring ON public.batch USING btree (expires_at) WHERE (expires_at IS NOT NULL);
@@ -239,6 +255,15 @@ create table batch_budget (
 CREATE INDEX batch_budget_counted ON public.batch_budget USING btree (batch_id) WHERE ((overshoots > 0) OR (cut_offs > 0));
 CREATE INDEX batch_budget_freed ON public.batch_budget USING btree (batch_id) WHERE (room = 'freed'::text);
 
+create table batch_label (
+  project_id uuid not null,
+  label text not null,
+  created_at timestamp with time zone not null,
+  batch_id uuid not null,
+  constraint batch_label_pkey PRIMARY KEY (project_id, label, created_at, batch_id)
+);
+CREATE INDEX batch_label_by_batch ON public.batch_label USING btree (batch_id);
+
 create table batch_minute (
   batch_id uuid not null,
   minute timestamp with time zone not null,
@@ -251,6 +276,18 @@ create table batch_minute (
   cost_nanousd bigint not null,
   constraint batch_minute_pkey PRIMARY KEY (batch_id, minute, slot)
 );
+
+create table batch_retry_run (
+  batch_id uuid not null,
+  ordinal integer not null,
+  project_id uuid not null,
+  run_id uuid not null,
+  retry_run_id uuid,
+  skip_reason text,
+  constraint batch_retry_run_pkey PRIMARY KEY (batch_id, ordinal),
+  constraint batch_retry_run_decided CHECK ((num_nonnulls(retry_run_id, skip_reason) <= 1))
+);
+CREATE INDEX batch_retry_run_by_run ON public.batch_retry_run USING btree (run_id);
 
 create table batch_tally (
   batch_id uuid not null,
@@ -782,6 +819,7 @@ create table run (
   failing_since timestamp with time zone,
   last_error json,
   next_attempt_at timestamp with time zone,
+  cancel_requested_at timestamp with time zone,
   constraint run_pkey PRIMARY KEY (id),
   constraint run_batch_id_ordinal_key UNIQUE (batch_id, ordinal),
   constraint run_attempt_check CHECK (((attempt >= 1) AND (attempt <= 255))),
@@ -795,7 +833,7 @@ create table run (
   constraint run_ordinal_check CHECK ((ordinal >= 0)),
   constraint run_overdue CHECK ((NOT (overdue_from IS DISTINCT FROM
 CASE
-    WHEN (ended_at IS NULL) THEN deadline_at
+    WHEN (ended_at IS NULL) THEN LEAST(deadline_at, cancel_requested_at)
     ELSE NULL::timestamp with time zone
 END))),
   constraint run_prompt CHECK (((prompt_number IS NULL) = (prompt_attempt IS NULL))),
@@ -1056,6 +1094,13 @@ create table turnaround (
   constraint turnaround_durations_ms_check CHECK (((cardinality(durations_ms) >= 1) AND (cardinality(durations_ms) <= 64)))
 );
 
+create table unstarted_input (
+  run_id uuid not null,
+  project_id uuid not null,
+  messages json not null,
+  constraint unstarted_input_pkey PRIMARY KEY (run_id)
+);
+
 create table upload (
   batch_id uuid not null,
   project_id uuid not null,
@@ -1131,7 +1176,10 @@ alter table audit_report add constraint audit_report_project_id_fkey FOREIGN KEY
 alter table batch add constraint batch_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table batch_budget add constraint batch_budget_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES batch(id) ON DELETE CASCADE;
 alter table batch_budget add constraint batch_budget_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table batch_label add constraint batch_label_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES batch(id) ON DELETE CASCADE;
+alter table batch_label add constraint batch_label_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table batch_minute add constraint batch_minute_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table batch_retry_run add constraint batch_retry_run_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table batch_tally add constraint batch_tally_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES batch(id) ON DELETE CASCADE;
 alter table batch_tally add constraint batch_tally_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table block add constraint block_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
@@ -1181,6 +1229,8 @@ alter table token_calibration add constraint token_calibration_project_id_fkey F
 alter table tool add constraint tool_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table turnaround add constraint turnaround_credential_fkey FOREIGN KEY (credential) REFERENCES credential(name);
 alter table turnaround add constraint turnaround_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table unstarted_input add constraint unstarted_input_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table unstarted_input add constraint unstarted_input_run_id_fkey FOREIGN KEY (run_id) REFERENCES run(id) ON DELETE CASCADE;
 alter table upload add constraint upload_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table usage_day add constraint usage_day_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table waiting_message add constraint waiting_message_conversation_id_fkey FOREIGN KEY (conversation_id) REFERENCES conversation(id) ON DELETE CASCADE;

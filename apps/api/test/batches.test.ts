@@ -33,6 +33,10 @@ describe('submitting', () => {
       state_reason: null,
       apply: 'auto',
       pilot: null,
+      name: null,
+      tags: [],
+      stop_when: null,
+      retry_of: null,
       schedule_id: null,
       tick_due_at: null,
       counts: {

@@ -130,14 +130,16 @@ test('a body is required unless the route needs none', () => {
       .map(({ operationId }) => operationId);
   expect(namesOf(false).toSorted()).toEqual([
     'acceptHeldChanges',
+    'cancelRunsOfBatch',
     'rejectHeldChanges',
     'resetMessages',
+    'retryBatch',
     'revertBatch',
     'rewindCursor',
     'updateToolApproval',
   ]);
   expect(namesOf(true)).toContain('createBatch');
-  expect(namesOf(true).length + 6).toBe(operations.filter(({ requestBody }) => requestBody).length);
+  expect(namesOf(true).length + 8).toBe(operations.filter(({ requestBody }) => requestBody).length);
 });
 
 /** Tells a list, which answers a page of JSON, from a download, which goes on by `after` too. */

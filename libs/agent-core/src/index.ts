@@ -138,6 +138,7 @@ export {
   type StepDecision,
 } from './decide/decision.ts';
 export { callsToPlan, decideStep, isAwaited } from './decide/decide-step.ts';
+export { isCancelling } from './decide/moves.ts';
 export {
   decideCallerAnswer,
   type AwaitedCall,
@@ -215,6 +216,7 @@ export {
 } from './decide/after-pilot.ts';
 export { decideFinish, type BatchFacts } from './decide/finish.ts';
 export { pilotPlaces } from './decide/pilot-places.ts';
+export { decideStop, STOP_AFTER_DEFAULT, type StopWhen } from './decide/after-failures.ts';
 export {
   BATCH_REQUESTS_MAX,
   BODY_END,

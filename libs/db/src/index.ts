@@ -170,6 +170,25 @@ export {
 } from './reads/batch/results.ts';
 export { readRetryChain, type RetryBatch } from './reads/batch/retry-chain.ts';
 export {
+  listFailures,
+  readFailureGroups,
+  type FailureGroup,
+  type FailureGroups,
+  type FailureRow,
+} from './reads/batch/failures.ts';
+export {
+  readAgentFormats,
+  readFrozenDefinitions,
+  readRunsToRetry,
+  type AgentFormat,
+  type FrozenDefinition,
+  type RunToRetry,
+} from './reads/batch/retry-runs.ts';
+export { lockRetriedBatch, type RetriedBatch } from './locks/batch/lock-retried-batch.ts';
+export { noteRetriedRuns, receiveRetry, type RetryChoice } from './commits/batch/receive-retry.ts';
+export { renameBatch, type NameChange } from './commits/batch/batch-labels.ts';
+export { requestRunCancels, type CancelChoice } from './commits/run/cancel-runs.ts';
+export {
   listAgentBlocks,
   listBlocks,
   readAgentBlock,

@@ -20,6 +20,7 @@ import type {
   SideEffects,
   StepState,
   StopReason,
+  StopWhen,
   StrictParts,
   ToolCallState,
   ToolDefinition,
@@ -224,7 +225,7 @@ export interface BatchTable extends LeaseColumns {
   pilot_ended_at: Timestamp | null;
   pilot_result: JsonColumn<PilotResult> | null;
   retry_of: string | null;
-  stop_when: JsonColumn<unknown> | null;
+  stop_when: JsonColumn<StopWhen> | null;
   name: string | null;
   tags: Generated<string[]>;
   version: Generated<number>;
@@ -414,6 +415,22 @@ export interface RunFailureTable {
   fingerprint: string;
 }
 
+export interface BatchRetryRunTable {
+  batch_id: string;
+  ordinal: number;
+  project_id: string;
+  run_id: string;
+  retry_run_id: string | null;
+  skip_reason: string | null;
+}
+
+export interface BatchLabelTable {
+  project_id: string;
+  label: string;
+  created_at: Timestamp;
+  batch_id: string;
+}
+
 export interface RunTable {
   id: string;
   project_id: string;
@@ -436,8 +453,9 @@ export interface RunTable {
   summary_steps: Generated<number>;
   summarises_to_seq: number | null;
   deadline_at: Timestamp | null;
-  /** The deadline of an open run. A commit that ends the run must set it to null, as a CHECK enforces. */
+  /** The deadline of an open run, or the earlier time of its cancel request. A commit that ends the run must set it to null, as a CHECK enforces. */
   overdue_from: Timestamp | null;
+  cancel_requested_at: Timestamp | null;
   first_seq: number | null;
   last_seq: number | null;
   created_at: Stamped;
@@ -849,6 +867,9 @@ export interface DB {
   run: RunTable;
   queued_input: QueuedInputTable;
   run_failure: RunFailureTable;
+  batch_retry_run: BatchRetryRunTable;
+  batch_label: BatchLabelTable;
+  unstarted_input: QueuedInputTable;
   credential: CredentialTable;
   provider_batch: ProviderBatchTable;
   doubted_submission: DoubtedSubmissionTable;

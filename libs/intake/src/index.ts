@@ -12,7 +12,8 @@ export {
   type PlannableBatch,
   type Refusal,
 } from './plan-batch.ts';
-export { acceptPortion, type PortionReport } from './fleet/accept-portion.ts';
+export { acceptPortion } from './fleet/accept-portion.ts';
+export type { PortionReport } from './portion-report.ts';
 export { assertMatch, checkFleet, toSelection } from './fleet/store-fleet.ts';
 export { readFleetPlans } from './fleet/read-fleet-plans.ts';
 export {
@@ -50,6 +51,8 @@ export {
 export { REWRITE_PROMPT } from './rewrite/prompt.ts';
 export { sentence } from './sentence.ts';
 export { signalsOfStored, storeBatch, type StoredBatch } from './store-batch.ts';
+export type { RetryRequest } from './retry/request.ts';
+export { storeRetry } from './retry/store-retry.ts';
 export { toResultFormat } from './to-result-format.ts';
 export { toCap, toMessages } from './to-runs.ts';
 export { afterTick, insteadOfStart, planVisit, waiting, withJitter } from './schedule/plan-visit.ts';

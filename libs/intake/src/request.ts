@@ -137,6 +137,13 @@ export interface PilotRequest {
   readonly failure_rate?: number | null | undefined;
 }
 
+/** Failed runs at which a batch is cancelled. */
+export interface StopRequest {
+  readonly first?: number | null | undefined;
+  readonly failure_rate?: number | null | undefined;
+  readonly after?: number | null | undefined;
+}
+
 /** The fields shared by all batches. */
 export interface BatchOptions extends CapRequest {
   readonly callback_url?: string | null | undefined;
@@ -149,6 +156,9 @@ export interface BatchOptions extends CapRequest {
   readonly hold_if?: { readonly shrinks_by: number } | null | undefined;
   readonly pilot?: PilotRequest | null | undefined;
   readonly expires_in_days?: number | null | undefined;
+  readonly name?: string | null | undefined;
+  readonly tags?: readonly string[] | null | undefined;
+  readonly stop_when?: StopRequest | null | undefined;
 }
 
 /** A submitted batch, validated against the API's schema. */

@@ -1,16 +1,18 @@
 import {
   PILOT_FAILURE_RATE_DEFAULT,
   PILOT_RUNS_DEFAULT,
+  STOP_AFTER_DEFAULT,
   type Cap,
   type PilotSettings,
   type PriceTable,
+  type StopWhen,
 } from '@nightshift/agent-core';
 import { newId, receiveLines, type NewBatch, type Tx } from '@nightshift/db';
 import type { Signal } from '@nightshift/queue';
 import { acceptBatch } from './accept-batch.ts';
 import { storeFleet } from './fleet/store-fleet.ts';
 import type { PreparedBatch } from './prepare-batch.ts';
-import type { PilotRequest } from './request.ts';
+import type { PilotRequest, StopRequest } from './request.ts';
 import { toCap } from './to-runs.ts';
 import type { LinesSource } from './upload/staged-run.ts';
 
@@ -62,6 +64,9 @@ export async function storeBatch(
     hold_if: options.hold_if ?? null,
     pilot: options.pilot == null ? null : toPilot(options.pilot),
     expires_in_days: options.expires_in_days ?? null,
+    name: options.name ?? null,
+    tags: options.tags ?? [],
+    stop_when: options.stop_when == null ? null : toStopWhen(options.stop_when),
     cap: lowerCap(toCap(options), settings.max_cost_nanousd ?? null),
     idempotency,
     tick: settings.tick,
@@ -82,11 +87,21 @@ export async function storeBatch(
   return { batch_id: batch.id, ready, is_receiving: false };
 }
 
-function toPilot({ runs, then, failure_rate }: PilotRequest): PilotSettings {
+/** Converts a pilot, with its defaults. */
+export function toPilot({ runs, then, failure_rate }: PilotRequest): PilotSettings {
   return {
     runs: runs ?? PILOT_RUNS_DEFAULT,
     then,
     failure_rate: failure_rate ?? PILOT_FAILURE_RATE_DEFAULT,
+  };
+}
+
+/** Converts limits on failures; absent limits are null. */
+export function toStopWhen({ first, failure_rate, after }: StopRequest): StopWhen {
+  return {
+    first: first ?? null,
+    failure_rate: failure_rate ?? null,
+    after: failure_rate == null ? null : (after ?? STOP_AFTER_DEFAULT),
   };
 }
 

@@ -17,6 +17,9 @@ import { updateAgent } from './agents/update.ts';
 import { downloadResults } from './batch-results/download.ts';
 import { cancelBatch } from './batches/cancel.ts';
 import { deleteBatch } from './batches/delete.ts';
+import { cancelSome } from './batches/cancel-some.ts';
+import { listErrors } from './batches/errors.ts';
+import { retryBatch } from './batches/retry.ts';
 import { listSkipped } from './batches/skipped.ts';
 import { createBatch } from './batches/create.ts';
 import { listBatchMessages } from './batches/list-messages.ts';
@@ -33,9 +36,11 @@ import { diffBlock, listBlockRevisions, retrieveBlockRevision } from './blocks/r
 import { listAgentsOfBlock, listBlocks, retrieveBlock } from './blocks/read.ts';
 import { createBlock, deleteBlock, updateBlock } from './blocks/write.ts';
 import { streamEvents } from './events/stream.ts';
+import { listFailedRuns } from './errors/list.ts';
 import { lettaHealth, livez, readyz } from './health/health.ts';
 import { appendMessages, appendMessagesOfAgents } from './messages/append.ts';
 import { listEmbeddingModels, listModels } from './models/list.ts';
+import { cancelRun } from './runs/cancel.ts';
 import { listRunMessages } from './runs/list-messages.ts';
 import { listRuns, retrieveRun, retrieveRunUsage } from './runs/read.ts';
 import { sendToolResults } from './runs/tool-results.ts';
@@ -67,6 +72,7 @@ const KEYED: readonly Route[] = [
   ...[listBlockRevisions, retrieveBlockRevision, diffBlock, revertBlock],
   ...[createTool, upsertTool, retrieveTool, listTools, updateTool, deleteTool, addBaseTools],
   ...[listRuns, retrieveRun, retrieveRunUsage, sendToolResults, listRunMessages, listStepsOfRun],
+  ...[cancelRun, listFailedRuns],
   ...[createSchedule, retrieveSchedule, listSchedules, updateSchedule, deleteSchedule, pauseSchedule],
   ...[resumeSchedule, runSchedule, previewRule, previewSchedule, listTicks],
   ...[listSteps, retrieveStep],
@@ -84,6 +90,9 @@ const BATCHES: readonly BatchRoute[] = [
   listBatches,
   cancelBatch,
   deleteBatch,
+  cancelSome,
+  listErrors,
+  retryBatch,
   pauseBatch,
   resumeBatch,
   changeBatchCaps,

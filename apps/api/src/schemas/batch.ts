@@ -20,6 +20,9 @@ import {
   runCaps,
   runDeadline,
   someText,
+  stopWhen,
+  batchName,
+  batchTags,
 } from './run-options.ts';
 import { progressResponse } from './progress.ts';
 import { hasNoControls, hasNoCredentials } from './text.ts';
@@ -145,6 +148,9 @@ export const batchInput = z
         'Days after its end at which the batch is forgotten, as by DELETE. Default: RETENTION_DAYS of the workers, or never. ' +
           'Beyond Letta.',
       ),
+    name: batchName.nullish(),
+    tags: batchTags.nullish(),
+    stop_when: stopWhen.nullish(),
     ...fleetFields,
   })
   .superRefine((body, context) => {
@@ -195,14 +201,16 @@ export function toBatchRequest(body: BatchInput): BatchRequest {
   return Object.fromEntries(Object.entries(body).filter(([, value]) => value != null));
 }
 
-/** New caps of a batch. Null lifts a cap; an absent cap stays. */
+/** New caps, name and tags of a batch. Null lifts a cap or removes a name; an absent field stays. */
 export const capsInput = z
   .strictObject({
     max_cost_usd: maxCostUsd.nullish(),
     max_output_tokens: maxOutputTokens.nullish(),
+    name: batchName.nullish(),
+    tags: batchTags.nullish(),
   })
   .refine((caps) => Object.values(caps).some((cap) => cap !== undefined), {
-    error: 'must name a cap',
+    error: 'must name a cap, a name or tags',
   })
   .meta({ id: 'BatchCaps' });
 
@@ -310,7 +318,9 @@ export const batchResponse = z
     state_reason: z
       .string()
       .nullable()
-      .describe('Why the batch is paused, or why runs of it are tried again; null otherwise. Beyond Letta.'),
+      .describe(
+        'Why the batch is paused, why its `stop_when` cancelled it, or why runs of it are tried again; null otherwise. Beyond Letta.',
+      ),
     apply: z.enum(['auto', 'review']).describe('Beyond Letta.'),
     counts: batchCounts.describe('Runs by outcome. Beyond Letta.'),
     progress: progressResponse.nullable().describe('Null in lists: ask for the batch itself. Beyond Letta.'),
@@ -341,6 +351,21 @@ export const batchResponse = z
       .string()
       .nullable()
       .describe('When an ended batch with `expires_in_days` is forgotten. Beyond Letta.'),
+    name: z.string().nullable().describe('Beyond Letta.'),
+    tags: z.array(z.string()).describe('Beyond Letta.'),
+    stop_when: z
+      .object({
+        first: z.int().nullable(),
+        failure_rate: z.number().nullable(),
+        after: z.int().nullable(),
+      })
+      .meta({ id: 'BatchStop' })
+      .nullable()
+      .describe('Failed runs at which the batch is cancelled; null for none. Beyond Letta.'),
+    retry_of: z
+      .string()
+      .nullable()
+      .describe('The batch whose runs it tries again; null for none. Beyond Letta.'),
     metadata: z.record(z.string(), z.unknown()).nullable().describe('As given by the caller; null if none.'),
     callback_url: z.string().nullable(),
     callback_events: z.array(z.enum(CALLBACK_EVENTS)).describe('Beyond Letta.'),

@@ -1,10 +1,15 @@
-import { listOf, PILOT_FAILURE_RATE_DEFAULT, PILOT_RUNS_DEFAULT } from '@nightshift/agent-core';
+import {
+  listOf,
+  PILOT_FAILURE_RATE_DEFAULT,
+  PILOT_RUNS_DEFAULT,
+  STOP_AFTER_DEFAULT,
+} from '@nightshift/agent-core';
 import { MAX_STEPS_DEFAULT } from '@nightshift/intake';
 import { z } from 'zod';
 import { ignored } from './ignored.ts';
 import { moment } from './moment.ts';
 import { sharedResponseFormat } from './response-format.ts';
-import { storedName } from './text.ts';
+import { storedName, trimmedName } from './text.ts';
 
 const MAX_STEPS_MAX = 1_000;
 export const CONTENT_PARTS_MAX = 10_000;
@@ -142,6 +147,33 @@ export const pilot = z
       ),
   })
   .meta({ id: 'PilotCreate' });
+/** Failed runs at which a batch is cancelled. */
+export const stopWhen = z
+  .strictObject({
+    first: z.int().min(1).max(1_000_000_000).nullish().describe('Number of failed runs.'),
+    failure_rate: z
+      .number()
+      .gt(0)
+      .max(1)
+      .nullish()
+      .describe('Share of failed runs among the ended ones, from `after` ended runs on.'),
+    after: z.int().min(1).max(1_000_000_000).nullish().describe(`Default: ${STOP_AFTER_DEFAULT}.`),
+  })
+  .superRefine(({ first, failure_rate, after }, context) => {
+    if (first == null && failure_rate == null)
+      context.addIssue({ code: 'custom', message: 'must have first or failure_rate' });
+    if (after != null && failure_rate == null)
+      context.addIssue({ code: 'custom', path: ['after'], message: 'needs failure_rate' });
+  })
+  .meta({ id: 'StopCreate' })
+  .describe(
+    'Cancels the batch once so many runs failed or expired; `state_reason` says so. Paid answers are stored, and the ' +
+      'cancelled runs can be tried again. Beyond Letta.',
+  );
+export const batchName = trimmedName(200).describe('A name for lists. Beyond Letta.');
+export const batchTags = listOf(storedName(100), 50)
+  .overwrite((tags) => [...new Set(tags)])
+  .describe('Tags for lists. Beyond Letta.');
 export const deadline = moment.nullish();
 export const runDeadline = deadline.describe(
   'After this time the run sends no further step and fails with `deadline`. Steps at the provider are awaited. A past ' +

@@ -47,6 +47,11 @@ export interface RunFacts {
    * Default: false.
    */
   readonly is_overdue?: boolean;
+  /**
+   * The caller cancels this run alone.
+   * Default: false.
+   */
+  readonly is_cancel_requested?: boolean;
 }
 
 /** Limits of retries. */

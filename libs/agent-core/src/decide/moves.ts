@@ -123,12 +123,15 @@ export function retryOr(run: RunFacts, policy: RetryPolicy, gaveUp: RunMove, err
   return { ...readyAgain(run, retryDelayMs(policy, run.failures + 1)), last_error: error };
 }
 
-/** Returns the end by cancel where the batch is being cancelled; else `move`. */
+/** Returns the end by cancel where run or batch is being cancelled; else `move`. */
 export function ifCancelling(run: RunFacts, move: RunMove): RunMove {
   return isCancelling(run) ? cancelledMove : move;
 }
 
-/** Returns whether the batch of the run is being or was cancelled. */
-export function isCancelling(run: RunFacts): boolean {
-  return run.batch_state === 'cancelling' || run.batch_state === 'cancelled';
+/** Returns whether the run, or its batch, is being or was cancelled. */
+export function isCancelling({
+  batch_state,
+  is_cancel_requested = false,
+}: Pick<RunFacts, 'batch_state' | 'is_cancel_requested'>): boolean {
+  return is_cancel_requested || batch_state === 'cancelling' || batch_state === 'cancelled';
 }

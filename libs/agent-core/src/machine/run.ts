@@ -78,7 +78,7 @@ export const runMachine: Machine<RunState, RunEvent> = {
     },
     requires_action: {
       meaning: 'Its answer calls a client tool, or a tool that needs approval.',
-      next: 'The caller, through POST /v1/runs/{run_id}/tool-results. Or the cancel flow. After its deadline: the sweep.',
+      next: 'The caller, through POST /v1/runs/{run_id}/tool-results. Or a cancel. After its deadline: the sweep.',
       wakes: 'The last missing answer, a cancel request, or its deadline. Without a deadline no time limit.',
     },
     completed: {

@@ -29,4 +29,38 @@ export const END_INVARIANTS: readonly Invariant[] = [
        where r.id is null or f.run_id is null
           or (r.batch_id, r.state, r.stop_reason, r.ended_at) is distinct from (f.batch_id, f.state, f.stop_reason, f.failed_at)`,
   },
+  {
+    id: 'I30',
+    name: 'each run of a retry stands for one ended run of the retried batch with its custom_id, and no run is tried again twice',
+    sql: sql`
+      select 'run' as what, r.id as run_id, r.batch_id, t.run_id as retried_id
+        from (select id, batch_id, agent_id, custom_id from run where batch_id in (select id from batch where retry_of is not null)) r
+        left join batch_retry_run t on t.batch_id = r.batch_id and t.retry_run_id = r.id
+        left join run o on o.id = t.run_id
+       where t.run_id is null
+          or (o.id is not null and (r.agent_id, r.custom_id) is distinct from (o.agent_id, o.custom_id))
+      union all
+      select 'retried', t.retry_run_id, t.batch_id, t.run_id
+        from batch_retry_run t
+        join batch b on b.id = t.batch_id
+        left join run o on o.id = t.run_id
+        left join run r on r.id = t.retry_run_id
+       where b.retry_of is null or o.batch_id <> b.retry_of or (o.id is not null and o.ended_at is null)
+          or (t.retry_run_id is not null and r.batch_id is distinct from t.batch_id)
+          or (t.ordinal < b.agents_taken) <> (num_nonnulls(t.retry_run_id, t.skip_reason) = 1)
+      union all
+      select 'twice', min(t.retry_run_id::text)::uuid, null, t.run_id
+        from batch_retry_run t where t.retry_run_id is not null group by t.run_id having count(*) > 1`,
+  },
+  {
+    id: 'I31',
+    name: 'a batch is listed under its tags, and under no other',
+    sql: sql`
+      select b.id as batch_id, b.tags, l.tags as listed
+        from batch b
+       cross join lateral (
+         select array_agg(substr(label, 5) order by label) as tags from batch_label
+          where batch_id = b.id and (project_id, created_at) = (b.project_id, b.created_at) and starts_with(label, 'tag ')) l
+       where array(select t from unnest(b.tags) t order by 1) <> coalesce(array(select t from unnest(l.tags) t order by 1), '{}')`,
+  },
 ];

@@ -96,6 +96,8 @@ export const OTHER_INVARIANTS: readonly Invariant[] = [
       union all
       select 'queued_input', q.run_id from queued_input q join run r on r.id = q.run_id where r.project_id <> q.project_id
       union all
+      select 'unstarted_input', q.run_id from unstarted_input q join run r on r.id = q.run_id where r.project_id <> q.project_id
+      union all
       select 'batch_tally', t.batch_id from batch_tally t join batch b on b.id = t.batch_id where t.project_id <> b.project_id
       union all
       select 'step', s.run_id from step s join run r on r.id = s.run_id where s.project_id <> r.project_id

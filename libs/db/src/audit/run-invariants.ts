@@ -26,7 +26,7 @@ export const RUN_INVARIANTS: readonly Invariant[] = [
            from batch_agent a where a.batch_id = b.id) c
        cross join lateral (
          select coalesce(sum(e.value::int), 0)::int as skipped from json_each_text(b.skipped) e) counted
-       where b.source is not null and b.source ->> 'kind' is distinct from 'lines'
+       where b.source is not null and b.source ->> 'kind' is distinct from 'lines' and b.retry_of is null
          and (c.lost > 0 or c.skipped <> counted.skipped
               or (b.agents_taken <> c.agents and b.state not in ('receiving', 'cancelling', 'cancelled')))
       union all
@@ -167,8 +167,8 @@ export const RUN_INVARIANTS: readonly Invariant[] = [
         join batch b on b.id = r.batch_id
        where r.state in ('requires_action', 'acting')
          and ((r.state = 'requires_action' and (o.open = 0 or k.chunks > 0))
-          -- For a run past its deadline or of a batch being cancelled, the flow that ends the run answers its calls.
-          or (r.state = 'acting' and o.open > 0 and b.state <> 'cancelling' and coalesce(r.deadline_at > app_now(), true)))`,
+          -- For a run past its deadline or being cancelled, the flow that ends the run answers its calls.
+          or (r.state = 'acting' and o.open > 0 and b.state <> 'cancelling' and coalesce(r.overdue_from > app_now(), true)))`,
   },
   {
     id: 'I19',

@@ -136,11 +136,15 @@ export const STEP_INVARIANTS: readonly Invariant[] = [
   },
   {
     id: 'I10',
-    name: 'no step is sealed after the cancel request of its batch',
+    name: 'no step is sealed after the cancel request of its run or batch',
     sql: sql`
       select s.run_id, s.number, s.attempt, s.sealed_at, b.cancel_requested_at
         from batch b join run r on r.batch_id = b.id join step s on s.run_id = r.id
-       where b.cancel_requested_at is not null and s.sealed_at > b.cancel_requested_at`,
+       where b.cancel_requested_at is not null and s.sealed_at > b.cancel_requested_at
+      union all
+      select s.run_id, s.number, s.attempt, s.sealed_at, r.cancel_requested_at
+        from run r join step s on s.run_id = r.id
+       where r.cancel_requested_at is not null and s.sealed_at > r.cancel_requested_at`,
   },
   {
     id: 'I21',

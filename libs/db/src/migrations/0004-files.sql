@@ -58,9 +58,16 @@ create table run_failure (
   fingerprint text not null,
   primary key (batch_id, run_id)
 );
+
+-- The group of a failure: the same for messages that differ in ids and numbers alone. Names in quotes stay, because they
+-- often tell two failures apart. The head of the message is enough, and is all that an open run keeps of its last error.
+create function failure_group(stop_reason text, message text) returns text language sql immutable parallel safe as
+$$ select md5(concat_ws(' ', stop_reason, regexp_replace(regexp_replace(left(message, 400),
+     '[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{8,}|(?=[a-z]*[0-9])[a-z0-9]{8,}|[0-9]+([.,:][0-9]+)*', '#', 'gi'),
+     '#([-,.:/ ]*#)+', '#', 'g'))) $$;
+
 insert into run_failure (batch_id, run_id, project_id, failed_at, state, stop_reason, message, fingerprint)
-select r.batch_id, r.id, r.project_id, r.ended_at, r.state, r.stop_reason, m.message,
-       md5(concat_ws(' ', r.stop_reason, regexp_replace(m.message, '[0-9a-f]{8}-[0-9a-f-]{27}|[0-9]+', '#', 'gi')))
+select r.batch_id, r.id, r.project_id, r.ended_at, r.state, r.stop_reason, m.message, failure_group(r.stop_reason, m.message)
   from run r cross join lateral (select left(r.error ->> 'message', 2000) as message) m
  where r.state in ('failed','expired','cancelled');
 create index run_failure_by_group on run_failure (batch_id, fingerprint, run_id);
@@ -71,7 +78,36 @@ alter table batch
   add column retry_of uuid,
   -- Ends that cancel the batch; null: none.
   add column stop_when json;
-create index batch_by_retry on batch (retry_of) where retry_of is not null;
+create index batch_by_retry on batch (retry_of, created_at, id) where retry_of is not null;
+
+-- The runs that a batch tries again, in the order of its runs.
+create table batch_retry_run (
+  batch_id uuid not null,
+  ordinal integer not null,
+  project_id uuid not null references project,
+  -- A run of the batch in retry_of.
+  run_id uuid not null,
+  -- The run made for it; null until then, and for a skipped one.
+  retry_run_id uuid,
+  skip_reason text,
+  primary key (batch_id, ordinal),
+  constraint batch_retry_run_decided check (num_nonnulls(retry_run_id, skip_reason) <= 1)
+);
+create index batch_retry_run_by_run on batch_retry_run (run_id);
+
+-- The input of runs that ended before they started, so that they can be tried again. Like queued_input.
+create table unstarted_input (
+  run_id uuid primary key references run on delete cascade,
+  project_id uuid not null references project,
+  messages json not null
+);
+
+-- The time of a request to cancel this run alone. From then on it takes no step, as if its deadline had passed.
+alter table run
+  add column cancel_requested_at timestamptz,
+  drop constraint run_overdue,
+  add constraint run_overdue check (
+    overdue_from is not distinct from case when ended_at is null then least(deadline_at, cancel_requested_at) end);
 
 
 -- ---------- Names and tags ----------
@@ -79,6 +115,23 @@ create index batch_by_retry on batch (retry_of) where retry_of is not null;
 alter table batch
   add column name text,
   add column tags text[] not null default '{}';
+
+-- The parts of three characters of a name, for searches by a part of it.
+create function name_grams(name text) returns text[] language sql immutable strict parallel safe as
+$$ select array(select distinct substr(lower(name), i, 3) from generate_series(1, length(name) - 2) i) $$;
+create index batch_by_name on batch using gin (name_grams(name)) where name is not null;
+create index batch_by_state on batch (project_id, state, created_at, id);
+
+-- Tags and scalar metadata of batches, as rows in the order of a list: a GIN index would sort all batches with a common tag.
+create table batch_label (
+  project_id uuid not null references project,
+  -- 'tag <tag>', or 'metadata <key> <value as JSON>'.
+  label text not null,
+  created_at timestamptz not null,
+  batch_id uuid not null references batch on delete cascade,
+  primary key (project_id, label, created_at, batch_id)
+);
+create index batch_label_by_batch on batch_label (batch_id);
 
 
 -- ---------- Progress and events ----------

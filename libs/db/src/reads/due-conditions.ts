@@ -33,9 +33,17 @@ export const PILOT_IS_OVER: RawBuilder<boolean> = sql`
       cross join lateral (select ended_at from run where batch_id = b.id and ordinal = p.ordinal ${UNMERGED}) r
       where r.ended_at is null))`;
 
-/** For a batch `b`: it has no open run, or its pilot none, and it is not due. Index: `batch_not_due`. */
+/** For a batch `b`: its failures have reached its `stop_when`, and it is not being cancelled; see `decideStop`. */
+export const IS_STOPPED: RawBuilder<boolean> = sql`
+  (b.stop_when is not null and b.state in ('running', 'paused') and (
+     select t.failed >= (b.stop_when ->> 'first')::int
+            or (t.ended >= greatest(1, (b.stop_when ->> 'after')::int) and t.failed >= (b.stop_when ->> 'failure_rate')::float8 * t.ended)
+       from (select coalesce(sum(failed + expired), 0) as failed, coalesce(sum(completed + failed + expired), 0) as ended
+               from batch_tally where batch_id = b.id) t) is true)`;
+
+/** For a batch `b`: it has no open run, its pilot none, or too many failures, and it is not due. Index: `batch_not_due`. */
 export const IS_IDLE = sql`b.state in ('running', 'paused', 'cancelling') and b.next_due_at is null
-  and (${OPEN_RUNS} <= 0 or ${PILOT_IS_OVER})`;
+  and (${OPEN_RUNS} <= 0 or ${PILOT_IS_OVER} or ${IS_STOPPED})`;
 
 /** Budgets `g` with a release that runs may wait for, with their batches `b`. */
 export const FREED_BUDGETS = sql`

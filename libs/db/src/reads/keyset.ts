@@ -38,7 +38,15 @@ export interface Keyset {
 }
 
 /** Tables with lists sorted by (time, id). */
-type ListedTable = 'agent' | 'block' | 'tool' | 'batch' | 'run' | 'schedule';
+type ListedTable = 'agent' | 'block' | 'tool' | 'batch' | 'run' | 'schedule' | 'run_failure';
+
+/** Columns by which a list is sorted. */
+type ListedTime = 'created_at' | 'updated_at' | 'failed_at';
+
+/** The column with the id of an item. */
+function idOf(table: ListedTable): string {
+  return table === 'run_failure' ? 'run_id' : 'id';
+}
 
 /**
  * Returns the page as conditions on `alias.<time>, alias.id`, for an index on them. A cursor stands at its stored position,
@@ -52,9 +60,10 @@ export async function toKeyset(
   table: ListedTable,
   alias: string,
   owner: RawBuilder<unknown>,
-  time: 'created_at' | 'updated_at' = 'created_at',
+  time: ListedTime = 'created_at',
 ): Promise<Keyset> {
-  const key = sql`(${sql.ref(`${alias}.${time}`)}, ${sql.ref(`${alias}.id`)})`;
+  const id = sql.ref(`${alias}.${idOf(table)}`);
+  const key = sql`(${sql.ref(`${alias}.${time}`)}, ${id})`;
   const at = (position: Position): RawBuilder<unknown> =>
     sql`(${position.time}::timestamptz, ${position.id}::uuid)`;
   const stored = await findPositions(db, { table, alias, owner, time }, [page.after, page.before]);
@@ -74,7 +83,7 @@ export async function toKeyset(
   return {
     where: allOf(bounds.map(({ is, position }) => sql`${key} ${is} ${at(position)}`)),
     spans: (of) => allOf(bounds.map(({ is, position }) => sql`${of} ${is}= ${position.time}::timestamptz`)),
-    orderBy: sql`${sql.ref(`${alias}.${time}`)} ${direction}, ${sql.ref(`${alias}.id`)} ${direction}`,
+    orderBy: sql`${sql.ref(`${alias}.${time}`)} ${direction}, ${id} ${direction}`,
     inOrder: (rows) => (reads === page.order ? rows : [...rows].reverse()),
   };
 }
@@ -99,16 +108,22 @@ async function findPositions(
     readonly table: ListedTable;
     readonly alias: string;
     readonly owner: RawBuilder<unknown>;
-    readonly time: 'created_at' | 'updated_at';
+    readonly time: ListedTime;
   },
   cursors: readonly (string | null)[],
 ): Promise<ReadonlyMap<string, Position>> {
   const ids = cursors.filter((cursor) => cursor !== null);
   if (ids.length === 0) return new Map();
   const { table, alias, owner, time } = list;
+  const id = sql.ref(idOf(table));
+  // The key of a failure begins with its batch.
+  const place =
+    table === 'run_failure'
+      ? sql`batch_id in (select batch_id from run where run.id = any(${ids}::uuid[]))`
+      : sql`true`;
   const find = (from: string): RawBuilder<unknown> => sql`
-    select id, ${sql.ref(time)}::text as time from ${sql.table(from)} as ${sql.id(alias)}
-     where id = any(${ids}::uuid[]) and ${owner}`;
+    select ${id} as id, ${sql.ref(time)}::text as time from ${sql.table(from)} as ${sql.id(alias)}
+     where ${id} = any(${ids}::uuid[]) and ${place} and ${owner}`;
   const deleted =
     table === 'tool' || table === 'schedule'
       ? sql`union all ${find('deleted_item')} and kind = ${table}`

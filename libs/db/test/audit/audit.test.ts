@@ -436,6 +436,10 @@ const BREAKS: Readonly<Record<string, Readonly<Record<string, readonly string[]>
     'a step is sealed after the request': [
       `update step set sealed_at = now() + interval '1 hour' where run_id in (select r.id from run r join batch b on b.id = r.batch_id where b.state = 'cancelling')`,
     ],
+    'a step is sealed after the request for its run': [
+      `update run r set cancel_requested_at = '2020-01-01', overdue_from = case when ended_at is null then '2020-01-01'::timestamptz end
+        where id in (select run_id from step)`,
+    ],
   },
   I11: {
     'a run is still counted as queued': [`update batch_tally set queued = queued + 1`],
@@ -612,6 +616,7 @@ const BREAKS: Readonly<Record<string, Readonly<Record<string, readonly string[]>
       'message',
       'tool_call',
       'queued_input',
+      'unstarted_input',
       'batch_tally',
       'run_chunk',
       'agent_block',
@@ -781,6 +786,32 @@ const BREAKS: Readonly<Record<string, Readonly<Record<string, readonly string[]>
       `insert into run_failure select batch_id, id, project_id, now(), 'failed', 'poison', null, '' from run where state = 'completed'`,
     ],
     'another end is noted': [`update run_failure set failed_at = now() + interval '1 second'`],
+  },
+  I30: {
+    'a run of a retry stands for none': [
+      `update batch set retry_of = gen_random_uuid() where id in (select batch_id from run where state = 'completed')`,
+    ],
+    'a run of another batch is tried again': [
+      `insert into batch_retry_run (batch_id, ordinal, project_id, run_id, skip_reason)
+       select b.id, 0, b.project_id, r.id, 'no_input' from batch b join run r on r.batch_id <> b.id and r.ended_at is not null limit 1`,
+    ],
+    'a run has another custom_id than the run it stands for': [
+      `update batch set retry_of = (select batch_id from run where state = 'failed' limit 1) where ${one('batch', `state = 'completed'`)}`,
+      `insert into batch_retry_run (batch_id, ordinal, project_id, run_id, retry_run_id)
+       select b.id, r.ordinal, b.project_id, (select id from run where state = 'failed' limit 1), r.id
+         from batch b join run r on r.batch_id = b.id where b.retry_of is not null`,
+      `update run set custom_id = 'x' where state = 'failed'`,
+    ],
+    'a run is tried again twice': [
+      `insert into batch_retry_run (batch_id, ordinal, project_id, run_id, retry_run_id)
+       select batch_id, 2 * ordinal + n, project_id, id, id from run, generate_series(0, 1) n where state = 'completed'`,
+    ],
+  },
+  I31: {
+    'a tag is not listed': [`update batch set tags = '{a}' where state = 'completed'`],
+    'a batch is listed under a tag of another': [
+      `insert into batch_label (project_id, label, created_at, batch_id) select project_id, 'tag b', created_at, id from batch`,
+    ],
   },
   I26: {
     'a run goes beside a pilot': [withPilot('running', 'running', '{}', `state_reason = null`)],

@@ -65,6 +65,7 @@ const VALID: Readonly<Record<string, Row>> = {
     message: null,
     fingerprint: 'f',
   },
+  batch_retry_run: { batch_id: ID, ordinal: 0, project_id, run_id: ID },
   token_calibration: { model: 'claude', project_id, bytes_per_token: 4, samples: 1 },
   prompt_density: { definition_id: ID, project_id, samples: 1, bytes_per_token_min: 4 },
   turnaround: { credential: 'default', model: 'claude', project_id, durations_ms: [300_000] },
@@ -295,6 +296,7 @@ const REFUSED: Readonly<Record<string, readonly Row[]>> = {
   'event.event_subject': [{ batch_id: null }, { schedule_id: ID }, { type: 'schedule.tick' }],
   'staged_line.staged_line_ordinal_check': [{ ordinal: -1 }],
   'run_failure.run_failure_state_check': [{ state: 'completed' }],
+  'batch_retry_run.batch_retry_run_decided': [{ retry_run_id: ID, skip_reason: 'no_input' }],
   'held_change.held_change_base': [
     { kind: 'revised' },
     { base_revision: 1, base_label: 'notes' },
@@ -410,6 +412,8 @@ const REFUSED: Readonly<Record<string, readonly Row[]>> = {
     { deadline_at: NOW },
     { overdue_from: NOW },
     { deadline_at: NOW, overdue_from: '2026-11-21T12:00:00Z' },
+    { cancel_requested_at: NOW },
+    { cancel_requested_at: NOW, deadline_at: '2026-11-21T12:00:00Z', overdue_from: '2026-11-21T12:00:00Z' },
     {
       state: 'completed',
       stop_reason: 'end_turn',

@@ -52,7 +52,9 @@ export async function clear(db: Database): Promise<void> {
          d5 as (delete from result_line), d6 as (delete from doubted_submission), d7 as (delete from provider_batch),
          d8 as (delete from queued_input), d9 as (delete from run), d10 as (delete from batch_tally),
          d11 as (delete from idempotency_key), d12 as (delete from batch), d14 as (delete from cursor_span),
-         d15 as (delete from cursor_rewind),
+         d15 as (delete from cursor_rewind), d16 as (delete from ended_runs), d17 as (delete from run_failure),
+         d18 as (delete from batch_minute), d19 as (delete from unstarted_input), d20 as (delete from batch_retry_run),
+         d21 as (delete from batch_label),
          d13 as (update conversation set run_id = null, context_from_seq = 0 where run_id is not null or context_from_seq > 0)
     select 1`.execute(db);
 }

@@ -15,6 +15,9 @@ import {
   type Tx,
 } from '@nightshift/db';
 import type { BatchSource } from '../prepare-batch.ts';
+import type { PortionReport } from '../portion-report.ts';
+import { acceptRetries } from '../retry/accept-retries.ts';
+import { isRetrySource } from '../retry/request.ts';
 import { acceptLines } from '../upload/accept-lines.ts';
 import type { LinesSource } from '../upload/staged-run.ts';
 import { cursorOf, readFleetPlans } from './read-fleet-plans.ts';
@@ -22,16 +25,8 @@ import { cursorOf, readFleetPlans } from './read-fleet-plans.ts';
 /** A stored source: the body's fields about runs, and its deadline. */
 type StoredSource = BatchSource & { readonly deadline?: string | null | undefined };
 
-/** The source of a batch that is received in portions. */
+/** The source of a batch of agents or lines that is received in portions. */
 type ReceivedSource = StoredSource | LinesSource;
-
-/** The work of one transaction. */
-export type PortionReport =
-  | { readonly kind: 'portion'; readonly agents: number; readonly runs: number }
-  /** The batch runs now. */
-  | { readonly kind: 'accepted'; readonly open_runs: number }
-  /** The batch is no longer being received: a cancel came first. */
-  | { readonly kind: 'gone' };
 
 /**
  * Makes the runs of the next agents, or staged lines, of a batch, or ends its accept after the last.
@@ -44,6 +39,8 @@ export async function acceptPortion(
 ): Promise<PortionReport> {
   const batch = await lockReceivingBatch(trx, lease);
   if (batch.state !== 'receiving') return { kind: 'gone' };
+  if (isRetrySource(batch.source))
+    return acceptRetries(trx, batch, batch.source, { prices, limit: agents_per_portion });
   const source = batch.source as ReceivedSource;
   const portion =
     source.kind === 'lines'

@@ -1,5 +1,5 @@
 import { nanoUsdOf } from '@nightshift/agent-core';
-import { changeCaps, inTransaction, readBatchModels, type CapChange } from '@nightshift/db';
+import { changeCaps, inTransaction, readBatchModels, renameBatch, type CapChange } from '@nightshift/db';
 import { refuseUnpriced, toError } from '@nightshift/intake';
 import { z } from 'zod';
 import type { App, Context } from '../../context.ts';
@@ -8,18 +8,18 @@ import { batchResponse, capsInput } from '../../schemas/batch.ts';
 import { wireId } from '../../schemas/ids.ts';
 import { readShownBatch } from './shown-batch.ts';
 
-/** Sets the caps of a batch. A batch paused at its cap resumes. */
+/** Sets the caps, the name and the tags of a batch. A batch paused at its cap resumes. */
 export function changeBatchCaps(app: App, context: Context, path: string, hide: boolean): void {
   app.patch(
     `${path}/:job_id`,
     {
       schema: {
         operationId: 'changeBatchCaps',
-        summary: 'Raise, lower or lift the caps of a batch',
+        summary: 'Change the caps, the name or the tags of a batch',
         description:
           'A batch that is paused at its cap, or that waits for room, resumes at once, unless the next step needs more: then ' +
           'it stays paused, with the reason in `state_reason`. Null lifts a cap; an absent cap stays. A cap below the spent and reserved amount is refused. A batch submitted without any cap, on itself or ' +
-          'on a run, cannot get a cap, because nothing was reserved for its requests: pause or cancel it instead.',
+          'on a run, cannot get a cap, because nothing was reserved for its requests: pause or cancel it instead. Name and tags of a batch in any state can be changed.',
         tags: ['batches'],
         hide,
         params: z.object({ job_id: wireId('job') }),
@@ -30,7 +30,12 @@ export function changeBatchCaps(app: App, context: Context, path: string, hide: 
     async (request) => {
       const { job_id } = request.params;
       const change = toCapChange(request.body);
+      const { name, tags, ...caps } = request.body;
+      const changesCaps = Object.values(caps).some((cap) => cap !== undefined);
       const queued = await inTransaction(context.db, async (trx) => {
+        if (name !== undefined || tags !== undefined)
+          await renameBatch(trx, context.projectId, job_id, { name, tags });
+        if (!changesCaps) return 0;
         const runs = await changeCaps(trx, context.projectId, job_id, change);
         if (change.cost_nanousd != null) {
           const models = await readBatchModels(trx, job_id);

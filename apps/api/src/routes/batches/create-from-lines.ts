@@ -32,8 +32,9 @@ import { lineError, readLines, type Lines } from '../../uploads/read-lines.ts';
 import { createUploadErrors } from '../../uploads/upload-errors.ts';
 import { BATCH_UPLOAD, UPLOAD_REQUESTS_MAX } from '../../uploads/upload-limits.ts';
 import { yieldEvery } from '../../yielding.ts';
-import { acceptOnce, findEarlier, type CreateResult } from './accept-once.ts';
+import { acceptOnce } from './accept-once.ts';
 import { idempotencyOf } from './idempotency.ts';
+import { findEarlier, type OnceStored } from './once.ts';
 
 /** Lines and characters that are checked at once. */
 const PORTION_LINES = 500;
@@ -59,7 +60,7 @@ export async function createFromLines(
   context: Context,
   parse: ParseJson,
   { request, reply, upload }: Upload,
-): Promise<CreateResult> {
+): Promise<OnceStored> {
   const { db, projectId } = context;
   const coding = lineCodingOf(request);
   const { key, replay_minutes } = idempotencyOf(request, '');

@@ -8,15 +8,16 @@ import { createJsonParser } from '../../parse-json.ts';
 import { problems } from '../../schemas/answers.ts';
 import { batchInput, batchResponse, toBatchRequest } from '../../schemas/batch.ts';
 import { uploadOf } from '../../uploads/line-upload.ts';
-import { acceptOnce, type CreateResult } from './accept-once.ts';
+import { acceptOnce } from './accept-once.ts';
 import { createFromLines } from './create-from-lines.ts';
 import { idempotencyHeaders, idempotencyOf } from './idempotency.ts';
+import type { OnceStored } from './once.ts';
 import { readShownBatch } from './shown-batch.ts';
 
 /** Accepts a batch in one transaction and answers at once, or receives it line by line. */
 export function createBatch(app: App, context: Context, path: string, hide: boolean): void {
   const parse = createJsonParser(app);
-  const answerCreated = async (reply: FastifyReply, made: CreateResult) => {
+  const answerCreated = async (reply: FastifyReply, made: OnceStored) => {
     await context.bell.ring(signalsOfStored(made));
     if (made.replayed) void reply.header('idempotent-replayed', 'true');
     return (await readShownBatch(context, made.batch_id)).batch;

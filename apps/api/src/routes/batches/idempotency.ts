@@ -27,7 +27,7 @@ export interface Idempotency {
 }
 
 /**
- * Reads how a create is identified. An `Idempotency-Key` identifies it for a day.
+ * Reads how a create is identified, by its key and the hash of its body. An `Idempotency-Key` identifies it for a day.
  * Without a key the body's hash identifies a declared retry (`X-Stainless-Retry-Count` above 0) for ten minutes: Letta's client
  * resends a create after a timeout and has no key. A create that its own retry has overtaken gets the retry's batch. Two equal
  * creates without retry stay two batches.

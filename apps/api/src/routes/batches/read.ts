@@ -5,6 +5,7 @@ import { isUnchanged } from '../../etag.ts';
 import { linkPages, pageQuery, toPage } from '../../paging.ts';
 import { notModified, problems } from '../../schemas/answers.ts';
 import { batchResponse } from '../../schemas/batch.ts';
+import { batchFilters } from '../../schemas/batch-filters.ts';
 import { wireId } from '../../schemas/ids.ts';
 import { toBatchResponse } from '../../wire/to-batch.ts';
 import { versionTag } from '../../wire/to-progress.ts';
@@ -38,24 +39,22 @@ export function listBatches(app: App, context: Context, path: string, hide: bool
     {
       schema: {
         operationId: 'listBatches',
-        summary: 'List batches, whatever their state',
+        summary: 'List batches',
+        description:
+          'Filters: one of `state`, `tag`, `name`, `schedule_id`, `retry_of` and `metadata`, with the times; a state of open ' +
+          'batches can be added to another filter. Filters that no index serves together are a 422.',
         tags: ['batches'],
         hide,
         querystring: z.strictObject({
           ...pageQuery('job', { limit: 100, order: 'desc' }),
-          schedule_id: wireId('schedule').optional().describe('Batches of this schedule alone.'),
+          ...batchFilters,
         }),
         response: { 200: z.array(batchResponse), ...problems },
       },
     },
     async (request, reply) => {
       const page = toPage(request.query);
-      const { rows, is_cut } = await readPage(
-        context.db,
-        context.projectId,
-        page,
-        request.query.schedule_id ?? null,
-      );
+      const { rows, is_cut } = await readPage(context.db, context.projectId, page, request.query);
       const jobs = rows.map(toBatchResponse);
       linkPages(
         request,

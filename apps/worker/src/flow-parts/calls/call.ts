@@ -1,5 +1,6 @@
 import {
   fromStorable,
+  isCancelling,
   isContentBlock,
   NO_TRAIL,
   planCalls,
@@ -66,7 +67,7 @@ export function callsIn(content: string): readonly ToolUseBlock[] {
  */
 export function callsOf(run: ActingRun, toolPolicy: ToolPolicy): readonly Call[] {
   const rows = new Map(run.calls.map((row) => [row.call_index, row]));
-  const cancelled = run.batch_state === 'cancelling' || run.batch_state === 'cancelled';
+  const cancelled = isCancelling(run);
   const { history } = run.trail ?? NO_TRAIL;
   const plan = planCalls(callsIn(run.content), toolPolicy, history, validateArguments);
   // A run that still awaits its caller comes here only at its deadline. Undecided calls are no longer made.

@@ -1,4 +1,12 @@
-import { decideAfterPilot, decideFinish, type AfterPilot, type BatchState } from '@nightshift/agent-core';
+import {
+  batchMachine,
+  canTake,
+  decideAfterPilot,
+  decideFinish,
+  decideStop,
+  type AfterPilot,
+  type BatchState,
+} from '@nightshift/agent-core';
 import {
   acceptByRule,
   claimDueBatches,
@@ -7,6 +15,7 @@ import {
   inTransaction,
   lockForFinish,
   readPilotFacts,
+  requestBatchCancel,
   type AcceptedPortion,
   type FinishFacts,
   type Lease,
@@ -25,6 +34,7 @@ const AGENTS_PER_PORTION = 500;
 /**
  * Ends one batch whose last run has ended, or its pilot. Concurrent workers take turns by the lease and the row lock.
  * After its pilot a batch pauses, or its other runs are queued, in one transaction.
+ * A batch whose failures have reached its `stop_when` is cancelled instead.
  * A batch with a hold rule first accepts its held changes, portion by portion; the last portion ends it. After a crash the
  * portions start again: settled changes are skipped.
  */
@@ -51,7 +61,8 @@ export async function finishBatch(
       if (after === null) break;
     }
     if (pilot !== null && pilot.queued > 0) await bell.ring([{ kind: 'compose', id: '*' }]);
-    if (state !== null) await bell.ring([{ kind: 'webhook', id: batch.id }]);
+    if (state === 'cancelling') await bell.ring([{ kind: 'cancel', id: batch.id }]);
+    else if (state !== null) await bell.ring([{ kind: 'webhook', id: batch.id }]);
     return {
       flow: FLOW,
       worked: true,
@@ -85,6 +96,7 @@ function finishPortion(
 ): Promise<Portion> {
   return inTransaction(db, async (trx) => {
     const facts = await lockForFinish(trx, lease);
+    if (await stopAtFailures(trx, lease, facts)) return STOPPED;
     const pilot = facts.pilot_is_over ? await endPilot(trx, lease, facts) : null;
     const state = decideFinish(facts);
     const accepts = facts.hold_if !== null && (state === 'completed' || state === 'failed');
@@ -98,6 +110,21 @@ function finishPortion(
   });
 }
 
+/** Cancels a batch with too many failures and open runs; the cancel flow goes on with it. True if it did. */
+async function stopAtFailures(
+  trx: Tx,
+  lease: HeldLease,
+  { project_id, stop_when, state, open_runs, completed_runs, failed_runs }: FinishFacts,
+): Promise<boolean> {
+  if (stop_when === null || open_runs === 0 || !canTake(batchMachine, state, 'cancel')) return false;
+  const ended = completed_runs + failed_runs;
+  const reason = decideStop(stop_when, { failed: failed_runs, ended });
+  if (reason === null) return false;
+  await requestBatchCancel(trx, project_id, lease.id, reason);
+  await commitBatchFinish(trx, lease, null, 0);
+  return true;
+}
+
 /** Decides about a batch whose pilot has ended. */
 async function endPilot(
   trx: Tx,
@@ -108,4 +135,5 @@ async function endPilot(
   return { state: decided.state, queued: await commitPilotEnd(trx, { id, state }, decided) };
 }
 
+const STOPPED = { state: 'cancelling', pilot: null, accepted: 0, held_agents: 0, after: null } as const;
 const NOTHING_ACCEPTED = { accepted: 0, held_agents: 0, after: null };

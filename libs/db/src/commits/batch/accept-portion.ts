@@ -76,6 +76,8 @@ export interface PortionOutcome {
   /** Without runs where all agents are skipped. */
   readonly placed: PlacedRuns;
   readonly skipped: readonly { readonly ordinal: number; readonly reason: string }[];
+  /** The table of the ordinals. Default: that of agents. */
+  readonly table?: 'batch_agent' | 'batch_retry_run';
 }
 
 /**
@@ -83,13 +85,13 @@ export interface PortionOutcome {
  * ({@link lockReceivingBatch}) and the places of the runs. The runs wait: none is sealed before the batch is `running`.
  */
 export async function commitPortion(trx: Tx, batch: ReceivingBatch, portion: PortionOutcome): Promise<void> {
-  const { agents, deadline, placed, skipped } = portion;
+  const { agents, deadline, placed, skipped, table = 'batch_agent' } = portion;
   const { plan, now } = placed;
   const { id, created_at } = batch;
   await insertRunRows(trx, batch.project_id, { id, deadline, created_at }, plan, now);
   if (skipped.length > 0) {
     await sql`
-      update batch_agent t set skip_reason = d.reason
+      update ${sql.table(table)} t set skip_reason = d.reason
         from ${unnestRows(skipped, {
           ordinal: ['int', ({ ordinal }) => ordinal],
           reason: ['word', ({ reason }) => reason],

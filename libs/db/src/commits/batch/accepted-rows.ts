@@ -3,6 +3,7 @@ import { sql, type RawBuilder } from 'kysely';
 import { newId, type Tx } from '../../connect.ts';
 import { unnestRows, textSlices } from '../unnest-rows.ts';
 import { jsonRowChunks, storableJson, storableText } from '../json-rows.ts';
+import { insertBatchLabels } from './batch-labels.ts';
 import { tallySlot } from './tallies.ts';
 import type { InputMessage, NewBatch, NewRun } from './new-batch.ts';
 import { choosePilot } from './pilot.ts';
@@ -93,7 +94,8 @@ export async function insertBatch(
   await sql`
     with accepted as (
       insert into batch (id, project_id, state, total, accepted, source, metadata, callback_url, callback_events, apply, hold_if,
-        pilot, pilot_state, budgeted, schedule_id, tick_due_at, expires_in_days, created_at, updated_at, next_due_at)
+        pilot, pilot_state, budgeted, schedule_id, tick_due_at, expires_in_days, name, tags, stop_when, retry_of, created_at,
+        updated_at, next_due_at)
       values (${batch.id}, ${projectId}, ${state}, ${total}, ${accepted},
         ${source === null ? null : storableJson(source)}::json,
         ${batch.metadata === null ? null : storableJson(batch.metadata)}::json, ${batch.callback_url},
@@ -101,7 +103,8 @@ export async function insertBatch(
         ${batch.apply ?? 'auto'}, ${batch.hold_if == null ? null : JSON.stringify(batch.hold_if)}::json,
         ${batch.pilot == null ? null : JSON.stringify(batch.pilot)}::json, ${batch.pilot == null ? null : 'running'},
         ${budgeted}, ${batch.tick?.schedule_id ?? null}, ${batch.tick?.due_at ?? null}, ${batch.expires_in_days ?? null},
-        ${now}, ${now},
+        ${storableText(batch.name ?? null)}, ${[...(batch.tags ?? [])]}::text[],
+        ${batch.stop_when == null ? null : JSON.stringify(batch.stop_when)}::json, ${batch.retry_of ?? null}, ${now}, ${now},
         ${state === 'receiving' ? now : null})
       returning id, project_id)
     insert into batch_tally (batch_id, slot, project_id, queued)
@@ -113,6 +116,7 @@ export async function insertBatch(
       values (${batch.id}, ${projectId}, ${batch.cap?.cost_nanousd ?? null}, ${batch.cap?.output_tokens ?? null})
     `.execute(trx);
   }
+  await insertBatchLabels(trx, projectId, { ...batch, created_at: now });
   if (batch.idempotency === null) return;
   const { key, request_sha256, by_retry } = batch.idempotency;
   await sql`

@@ -1,10 +1,10 @@
-import type { BatchState, HoldRule } from '@nightshift/agent-core';
+import type { BatchState, HoldRule, StopWhen } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import { fenced, GIVE_LEASE_BACK, type Lease } from '../../claims/lease.ts';
 import type { Database, Tx } from '../../connect.ts';
 import { AS_FIRST } from '../../fragments.ts';
 import { bookUsage } from './book-usage.ts';
-import { OPEN_RUNS, PILOT_IS_OVER } from '../../reads/due-conditions.ts';
+import { IS_STOPPED, OPEN_RUNS, PILOT_IS_OVER } from '../../reads/due-conditions.ts';
 
 /** The state of a batch's runs, read under the lock of the batch row. */
 export interface FinishFacts {
@@ -12,6 +12,10 @@ export interface FinishFacts {
   readonly total: number;
   readonly open_runs: number;
   readonly completed_runs: number;
+  /** Failed and expired runs. */
+  readonly failed_runs: number;
+  readonly project_id: string;
+  readonly stop_when: StopWhen | null;
   /** Says which agents stay held when the end accepts the others; null: the end accepts nothing. */
   readonly hold_if: HoldRule | null;
   /** Whether the runs of its pilot have ended, and nothing is decided yet. */
@@ -26,8 +30,12 @@ export async function lockForFinish(trx: Tx, lease: Lease): Promise<FinishFacts>
   // A separate statement, since a statement that waits for the lock has a snapshot from before the wait.
   const { rows } = await sql<FinishFacts>`
     select b.state, b.total, b.hold_if, ${OPEN_RUNS} as open_runs, ${PILOT_IS_OVER} as pilot_is_over,
-           (select coalesce(sum(completed), 0)::int from batch_tally where batch_id = b.id) as completed_runs
-      from batch b where b.id = ${lease.id}::uuid
+           b.project_id, b.stop_when, t.completed as completed_runs, t.failed as failed_runs
+      from batch b
+     cross join lateral (
+       select coalesce(sum(completed), 0)::int as completed, coalesce(sum(failed + expired), 0)::int as failed
+         from batch_tally where batch_id = b.id) t
+     where b.id = ${lease.id}::uuid
   `.execute(trx);
   const row = rows[0];
   if (locked.rows.length === 0 || row === undefined) throw fenced(lease);
@@ -35,7 +43,7 @@ export async function lockForFinish(trx: Tx, lease: Lease): Promise<FinishFacts>
 }
 
 /**
- * Ends a batch, or leaves it until a commit makes it due again or `lookAgainMs` has passed, and releases the lease. Its end makes its schedule due: a
+ * Ends a batch, whose reason for a cancel stays, or leaves it until a commit makes it due again or `lookAgainMs` has passed, and releases the lease. Its end makes its schedule due: a
  * tick may wait for it.
  * Its use is booked by day.
  * Throws: `fenced`. Locks: the batch, rows of `usage_day`, then its schedule.
@@ -49,7 +57,7 @@ export async function commitBatchFinish(
   const { rows } = await sql<{ schedule_id: string | null }>`
     update batch
        set state = coalesce(${state}, state), updated_at = app_now(),
-           state_reason = case when ${state}::text is null then state_reason end,
+           state_reason = case when ${state}::text is null or ${state}::text = 'cancelled' then state_reason end,
            pilot_state = case when ${state}::text is not null and pilot_state = 'waiting' then 'stopped' else pilot_state end,
            completed_at = case when ${state}::text is null then completed_at else app_now() end,
            expires_at = case when ${state}::text is not null then app_now() + expires_in_days * interval '1 day' end,
@@ -76,7 +84,7 @@ export async function commitBatchFinish(
 }
 
 /**
- * Makes batches due whose last run, or last run of the pilot, has ended, and returns their ids.
+ * Makes batches due whose last run, or last run of the pilot, has ended, or that have too many failures, and returns their ids.
  * Called after the commit that ended runs: of two commits that end the last two runs, the later sees both.
  * Locks: the batches in id order.
  */
@@ -89,7 +97,7 @@ export async function markFinishedBatches(
     with idle ${AS_FIRST} (
       select b.id from batch b
        where b.id = any(${batchIds}::uuid[]) and b.state in ('running', 'paused', 'cancelling')
-         and (${OPEN_RUNS} <= 0 or ${PILOT_IS_OVER})
+         and (${OPEN_RUNS} <= 0 or ${PILOT_IS_OVER} or ${IS_STOPPED})
        order by b.id
          for no key update)
     update batch b set next_due_at = least(coalesce(b.next_due_at, 'infinity'), app_now())

@@ -5,6 +5,7 @@ import type {
   HoldRule,
   PilotSettings,
   ResultFormat,
+  StopWhen,
   ToolDefinition,
 } from '@nightshift/agent-core';
 
@@ -71,6 +72,14 @@ export interface NewBatch {
   readonly pilot?: PilotSettings | null;
   /** Days from its end until it is forgotten. Default: as the workers are set. */
   readonly expires_in_days?: number | null;
+  /** Default: none. */
+  readonly name?: string | null;
+  /** Without duplicates. Default: none. */
+  readonly tags?: readonly string[];
+  /** Failures that cancel it. Default: none. */
+  readonly stop_when?: StopWhen | null;
+  /** The batch whose runs it tries again. Default: none. */
+  readonly retry_of?: string | null;
   /** In request order. */
   readonly runs: readonly NewRun[];
   /** The tick that makes the batch; its row is the caller's. Default: none. */

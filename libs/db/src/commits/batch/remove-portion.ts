@@ -140,13 +140,16 @@ async function removeRest(trx: Tx, { id }: Lease): Promise<boolean> {
     agents as (
       delete from batch_agent where batch_id = ${id}::uuid and ordinal in (
         select ordinal from batch_agent where batch_id = ${id}::uuid limit ${OTHER_ROWS}) returning 1),
+    retries as (
+      delete from batch_retry_run where batch_id = ${id}::uuid and ordinal in (
+        select ordinal from batch_retry_run where batch_id = ${id}::uuid limit ${OTHER_ROWS}) returning 1),
     changes as (
       delete from held_change where batch_id = ${id}::uuid and draft_id in (
         select draft_id from held_change where batch_id = ${id}::uuid limit ${OTHER_ROWS}) returning draft_id),
     -- An accepted new block is its draft, and no longer held.
     drafts as (delete from block where held_by_batch_id = ${id}::uuid and id in (select draft_id from changes))
     select ((select count(*) from ended) + (select count(*) from minutes) + (select count(*) from sent) + (select count(*) from agents)
-            + (select count(*) from changes))::int as removed
+            + (select count(*) from retries) + (select count(*) from changes))::int as removed
   `.execute(trx);
   if ((rows[0]?.removed ?? 0) > 0) return false;
   await sql`

@@ -5,19 +5,24 @@ import { NOW } from '../../fragments.ts';
 import { lockBatchState } from '../../locks/batch/lock-batch.ts';
 
 /**
- * Requests the cancellation of a batch: `cancelling`, due at once for the cancel flow. Returns false, and changes nothing,
+ * Requests the cancellation of a batch, with a reason if it is not its caller's: `cancelling`, due at once for the cancel flow. Returns false, and changes nothing,
  * for a batch that has ended or is being cancelled.
  * Throws: `not_found`.
  * Locks: the batch row, since the decision depends on its state. Index: primary key.
  */
-export async function requestBatchCancel(trx: Tx, projectId: string, batchId: string): Promise<boolean> {
+export async function requestBatchCancel(
+  trx: Tx,
+  projectId: string,
+  batchId: string,
+  reason: string | null = null,
+): Promise<boolean> {
   const state = await lockBatchState(trx, projectId, batchId);
   if (!canTake(batchMachine, state, 'cancel')) return false;
   await trx
     .updateTable('batch')
     .set((eb) => ({
       state: transition(batchMachine, state, 'cancel'),
-      state_reason: null,
+      state_reason: reason,
       cancel_requested_at: NOW,
       next_due_at: NOW,
       updated_at: NOW,

@@ -17,33 +17,41 @@ export interface OverdueReport {
 }
 
 /**
- * Ends up to `limit` waiting runs past their deadline.
- * `queued` and `ready` runs fail with `deadline`. Runs that await their caller go to the workers, which make the approved
+ * Ends up to `limit` waiting runs past their deadline, or asked to be cancelled, of any batch or of one.
+ * `queued` and `ready` runs fail with `deadline`, or are cancelled. Runs that await their caller go to the workers, which make the approved
  * calls, answer the others as not made, and end the runs. Runs at the provider or in a tool end when the answer arrives.
  * Locks: runs in id order, with skip locked, then conversations, then batch counts. Index: `run_by_deadline`.
  */
-export async function commitOverdueRuns(trx: Tx, limit: number, slot = tallySlot()): Promise<OverdueReport> {
+export async function commitOverdueRuns(
+  trx: Tx,
+  limit: number,
+  slot = tallySlot(),
+  batchId: string | null = null,
+): Promise<OverdueReport> {
+  const isOurs = batchId === null ? sql`true` : sql`batch_id = ${batchId}::uuid`;
   const { rows } = await sql<Overdue>`
     with due ${AS_FIRST} (
       -- In index order, which stops at the first deadline in the future; in id order every run would be read.
       select id from run
-       where ${IS_OVERDUE}
+       where ${IS_OVERDUE} and ${isOurs}
        order by overdue_from limit ${limit}),
     overdue ${AS_FIRST} (
-      select id, state, started_at is not null as held, failing_since is not null as failing from run
+      select id, state, cancel_requested_at is not null as cancelled, started_at is not null as held,
+             failing_since is not null as failing from run
        where id = any(array(select id from due))
          and ${IS_OVERDUE}
        order by id
          for no key update skip locked),
-    gone as (delete from queued_input q using overdue o where q.run_id = o.id),
+    gone as (delete from queued_input q using overdue o where q.run_id = o.id returning q.run_id, q.project_id, q.messages),
+    kept as (insert into unstarted_input (run_id, project_id, messages) select run_id, project_id, messages from gone),
     moved as (
       update run r
-         set state = case o.state when 'requires_action' then 'acting' else 'failed' end,
-             stop_reason = case o.state when 'requires_action' then null else 'deadline' end,
-             error = case o.state when 'requires_action' then null
-                     else json_build_object('message', 'The run passed its deadline before it was done.') end,
+         set state = case when o.state = 'requires_action' then 'acting' when o.cancelled then 'cancelled' else 'failed' end,
+             stop_reason = case when o.state = 'requires_action' then null when o.cancelled then 'cancelled' else 'deadline' end,
+             error = case when o.state <> 'requires_action' and not o.cancelled
+                     then json_build_object('message', 'The run passed its deadline before it was done.') end,
              ended_at = case o.state when 'requires_action' then null else app_now() end,
-             overdue_from = case o.state when 'requires_action' then r.deadline_at end, ${WITHOUT_FAILURE}
+             overdue_from = case o.state when 'requires_action' then r.overdue_from end, ${WITHOUT_FAILURE}
         from overdue o where r.id = any(array(select id from overdue)) and r.id = o.id
       returning r.id, r.project_id, r.batch_id, r.conversation_id, o.held, o.failing, o.state as was, r.state)
     select id, project_id, batch_id, conversation_id, held, failing, was, state from moved
@@ -60,7 +68,7 @@ export async function commitOverdueRuns(trx: Tx, limit: number, slot = tallySlot
       delayMs: 0,
     });
   }
-  const ended = rows.filter((run) => run.state === 'failed');
+  const ended = rows.filter((run) => run.state !== 'acting');
   const holders = ended.filter((run) => run.held);
   const passed =
     holders.length === 0
@@ -73,9 +81,8 @@ export async function commitOverdueRuns(trx: Tx, limit: number, slot = tallySlot
   const left = rows.map(({ id, batch_id, project_id, was, state, failing }) => ({
     batch_id,
     project_id,
-    ...(state === 'failed' ? { ended_run_id: id } : {}),
+    ...(state === 'acting' ? {} : { ended_run_id: id, [state]: 1 }),
     ...(was === 'ready' ? {} : { [was]: -1 }),
-    failed: state === 'failed' ? 1 : 0,
     retrying: failing ? -1 : 0,
   }));
   await addToTallies(trx, [...left, ...talliesOfPassing(passed)], slot);
@@ -91,5 +98,5 @@ interface Overdue {
   readonly held: boolean;
   readonly failing: boolean;
   readonly was: 'queued' | 'ready' | 'requires_action';
-  readonly state: 'failed' | 'acting';
+  readonly state: 'failed' | 'cancelled' | 'acting';
 }

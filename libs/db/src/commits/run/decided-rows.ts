@@ -232,7 +232,7 @@ export async function moveRuns(trx: Tx, moves: readonly RunMoved[]): Promise<voi
                         else convert_from(substr(${trails.bytes}::bytea, d.trail_start, d.trail_length), 'UTF8')::json end,
            result = d.result::json, stop_reason = d.stop_reason, error = d.error::json,
            ended_at = case when d.stop_reason is not null then (select app_now()) end,
-           overdue_from = case when d.stop_reason is null then t.deadline_at end
+           overdue_from = case when d.stop_reason is null then least(t.deadline_at, t.cancel_requested_at) end
       from d
       cross join lateral (select ctid as place from run where id = d.id and state = d.was offset 0) r
      where t.ctid = r.place

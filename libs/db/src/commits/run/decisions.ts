@@ -229,7 +229,7 @@ async function settleMoves(
 
 /**
  * Marks calls with side effects as begun before they run, so that they are in doubt after a crash. Returns the calls to
- * make, without calls of cancelled batches. The caller holds the lease of the chunk.
+ * make, without calls of cancelled runs and batches. The caller holds the lease of the chunk.
  * Locks: the rows of the calls.
  */
 export async function commitCallsBegun(
@@ -245,7 +245,7 @@ export async function commitCallsBegun(
     update tool_call c set state = 'running', started_at = app_now()
       from d join run on run.id = d.r join batch b on b.id = run.batch_id
      where c.run_id = d.r and c.step_number = d.n and c.call_index = d.x and c.state in ('pending', 'running')
-       and b.state not in ('cancelling', 'cancelled')
+       and b.state not in ('cancelling', 'cancelled') and run.cancel_requested_at is null
     returning c.run_id, c.call_index
   `.execute(trx);
   return rows;

@@ -12,7 +12,7 @@ export async function noteRunFailures(trx: Tx, runIds: readonly string[]): Promi
   await sql`
     insert into run_failure (batch_id, run_id, project_id, failed_at, state, stop_reason, message, fingerprint)
     select r.batch_id, r.id, r.project_id, r.ended_at, r.state, r.stop_reason, m.message,
-           md5(concat_ws(' ', r.stop_reason, regexp_replace(m.message, '[0-9a-f]{8}-[0-9a-f-]{27}|[0-9]+', '#', 'gi')))
+           failure_group(r.stop_reason, m.message)
       from unnest((select ${uuidArray(runIds)}::uuid[])) as u(id)
      cross join lateral (
        select batch_id, id, project_id, ended_at, state, stop_reason, error from run where id = u.id offset 0) r

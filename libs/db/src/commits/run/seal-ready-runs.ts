@@ -39,7 +39,7 @@ export interface Sealed {
  * Whole chunks are claimed, longest due first, so the count may exceed `limit` by less than a chunk. `max_tokens` never
  * exceeds the model's limit in `maxima`.
  * Runs whose batch does not run, has no room, or has a pilot without them that runs, are left out of all chunks: a resume,
- * the sweep after a release, or the end of the pilot queues them again. Runs past their deadline are left to the sweep.
+ * the sweep after a release, or the end of the pilot queues them again. Runs past their deadline, or asked to be cancelled, are left to the sweep.
  * Locks: chunks (skip locked), their batches (`for share`, so that a cancel and this wait for each other; capped batches
  * exclusively, because they may be paused), runs as they are written. Index: `run_chunk_due`.
  */
@@ -76,7 +76,7 @@ export async function sealReadyRuns(
              prompt_number = coalesce(r.prompt_number, r.step_number), prompt_attempt = coalesce(r.prompt_attempt, r.attempt)
         from batch b
        where r.id = any((select ${ids}::uuid[])::uuid[]) and b.id = r.batch_id
-         and coalesce(r.state = 'ready' and b.state = 'running' and coalesce(r.deadline_at > (select app_now()), true)
+         and coalesce(r.state = 'ready' and b.state = 'running' and coalesce(r.overdue_from > (select app_now()), true)
                       and r.batch_id not in (select unnest(${uuidArray(short)}::uuid[]))
                       and (b.pilot_state is distinct from 'running' or r.ordinal = any(b.pilot_ordinals)), false)
       returning r.id, r.project_id, r.agent_id, r.conversation_id, r.definition_id,

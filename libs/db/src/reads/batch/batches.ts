@@ -6,13 +6,15 @@ import {
   type PilotResult,
   type PilotSettings,
   type PilotState,
+  type StopWhen,
 } from '@nightshift/agent-core';
-import { sql } from 'kysely';
+import { sql, type RawBuilder } from 'kysely';
 import type { Database } from '../../connect.ts';
 import type { BatchTallyTable } from '../../tables.ts';
 import { readCutPage, type Listed } from '../cut-page.ts';
-import { toKeyset, type Page } from '../keyset.ts';
+import { toKeyset, type Keyset, type Page } from '../keyset.ts';
 import type { Usage } from '../run/runs.ts';
+import { assertServed, conditionsOf, labelOf, ownerOf, type BatchFilter } from './batch-filter.ts';
 
 /** A batch with the counts of its runs. */
 export interface BatchRow extends Usage {
@@ -46,6 +48,10 @@ export interface BatchRow extends Usage {
   readonly pilot_runs: number | null;
   readonly pilot_ended_at: Date | null;
   readonly pilot_result: PilotResult | null;
+  readonly name: string | null;
+  readonly tags: readonly string[];
+  readonly stop_when: StopWhen | null;
+  readonly retry_of: string | null;
   readonly queued: number;
   readonly completed: number;
   readonly failed: number;
@@ -123,6 +129,7 @@ export function selectBatches(db: Database) {
     .select(['b.callback_sent_at', 'b.callback_status_code', 'b.callback_error'])
     .select(['b.created_at', 'b.updated_at', 'b.cancel_requested_at', 'b.completed_at'])
     .select(['b.schedule_id', 'b.tick_due_at', 'b.expires_at', 'b.expected_nanousd', 'b.estimate_error'])
+    .select(['b.name', 'b.tags', 'b.stop_when', 'b.retry_of'])
     .select(['b.pilot', 'b.pilot_state', 'b.pilot_ended_at', 'b.pilot_result'])
     .select(sql<number | null>`cardinality(b.pilot_ordinals)`.as('pilot_runs'))
     .select(['g.max_cost_nanousd', 'g.max_output_tokens', 'g.reserved_nanousd', 'g.reserved_output_tokens'])
@@ -142,25 +149,75 @@ export async function readBatch(db: Database, projectId: string, batchId: string
   return batch;
 }
 
-/** Reads a page of batches by age; of one schedule, or all (null). Index: `batch_by_age`, `batch_by_schedule`. */
+/**
+ * Reads a page of batches by age.
+ * Throws: `validation_failed` for filters that no index serves together.
+ * Index: `batch_by_age`, or as `assertServed` says.
+ */
 export async function listBatches(
   db: Database,
   projectId: string,
   page: Page,
-  scheduleId: string | null = null,
+  filter: BatchFilter = {},
 ): Promise<Listed<BatchRow>> {
-  const ofSchedule =
-    scheduleId === null ? sql<boolean>`true` : sql<boolean>`b.schedule_id = ${scheduleId}::uuid`;
-  const owner = sql<boolean>`b.project_id = ${projectId} and ${ofSchedule}`;
+  assertServed(filter);
+  const owner = ownerOf(projectId, filter);
   const keyset = await toKeyset(db, page, 'batch', 'b', owner);
-  const query = selectBatches(db)
-    .where(owner)
-    .where(sql<boolean>`${keyset.where}`)
-    .orderBy(keyset.orderBy)
-    .limit(page.limit);
-  const size = sql`octet_length(concat(p.metadata))`;
-  const { rows, is_cut } = await readCutPage<BatchRow>(db, sql`${query}`, size);
-  return { rows: keyset.inOrder(rows), is_cut };
+  const conditions = sql<boolean>`${conditionsOf(filter)} and ${keyset.where}`;
+  const label = labelOf(filter);
+  const isInPage =
+    label === null
+      ? sql<boolean>`${owner} and ${conditions}`
+      : filter.state === undefined
+        ? sql<boolean>`b.id in (${labelledPage(projectId, label, filter, keyset, page.limit)})`
+        : sql<boolean>`${owner} and ${conditions} and exists (
+            select from batch_label l where l.project_id = ${projectId} and l.label = ${label}
+               and l.created_at = b.created_at and l.batch_id = b.id offset 0)`;
+  const read = async (where: RawBuilder<boolean>): Promise<Listed<BatchRow>> => {
+    const query = selectBatches(db).where(where).orderBy(keyset.orderBy).limit(page.limit);
+    const size = sql`octet_length(concat(p.metadata))`;
+    const { rows, is_cut } = await readCutPage<BatchRow>(db, sql`${query}`, size);
+    return { rows: keyset.inOrder(rows), is_cut };
+  };
+  if (filter.name !== undefined && filter.state === undefined) {
+    const near = await read(sql`b.id in (${namedNearby(projectId, filter, keyset, page.limit)})`);
+    if (near.is_cut || near.rows.length === page.limit) return near;
+  }
+  return read(isInPage);
+}
+
+/** Batches that are looked at for a part of a name before its index, which would sort all batches with a common part. */
+const NAMES_WALKED = 1_000;
+
+/** Selects the ids of a page of batches with a part of a name, among the next ones of the list. Index: `batch_by_age`. */
+function namedNearby(
+  projectId: string,
+  { name, ...times }: BatchFilter,
+  keyset: Keyset,
+  limit: number,
+): RawBuilder<unknown> {
+  return sql`
+    select b.id
+      from (select b.id, b.created_at, b.name from batch b
+             where b.project_id = ${projectId} and ${conditionsOf(times)} and ${keyset.where}
+             order by ${keyset.orderBy} limit ${NAMES_WALKED}) b
+     where ${conditionsOf({ name })}
+     order by ${keyset.orderBy} limit ${limit}`;
+}
+
+/** Selects the ids of a page of batches with a label. Index: primary key of `batch_label`, in the order of the page. */
+function labelledPage(
+  projectId: string,
+  label: string,
+  { created_after, created_before }: BatchFilter,
+  keyset: Keyset,
+  limit: number,
+): RawBuilder<unknown> {
+  return sql`
+    select b.id from (select batch_id as id, created_at, project_id, label from batch_label) b
+     where b.project_id = ${projectId} and b.label = ${label} and ${conditionsOf({ created_after, created_before })}
+       and ${keyset.where}
+     order by ${keyset.orderBy} limit ${limit}`;
 }
 
 /** Reads the handles of the models in a batch's runs. Index: the unique (batch, ordinal). */

@@ -9,6 +9,7 @@ export interface ActingRun {
   readonly agent_id: string;
   readonly definition_id: string;
   readonly batch_state: BatchState;
+  readonly is_cancel_requested: boolean;
   readonly step_number: number;
   /** Before the answer. */
   readonly trail: Trail | null;
@@ -26,7 +27,8 @@ export interface ActingRun {
 export async function readActingRuns(db: Database, runIds: readonly string[]): Promise<readonly ActingRun[]> {
   const { rows } = await sql<ActingRun>`
     select r.id as run_id, r.agent_id, r.definition_id,
-           (select b.state from batch b where b.id = r.batch_id) as batch_state, r.step_number, r.trail,
+           (select b.state from batch b where b.id = r.batch_id) as batch_state,
+           r.cancel_requested_at is not null as is_cancel_requested, r.step_number, r.trail,
            m.content::text as content,
            (select coalesce(json_agg(json_build_object('call_index', c.call_index, 'state', c.state, 'held_result', c.held_result,
                                              'verdict', c.verdict)

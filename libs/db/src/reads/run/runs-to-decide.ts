@@ -15,6 +15,7 @@ export interface RunToDecide extends RunFacts {
   readonly conversation_id: string;
   readonly definition_id: string;
   readonly is_overdue: boolean;
+  readonly is_cancel_requested: boolean;
   readonly failing_for_ms: number | null;
 }
 
@@ -49,6 +50,7 @@ export function selectRuns(runIds: readonly string[]): RawBuilder<RunToDecide> {
            r.state, r.step_number, r.attempt, r.failures, r.max_steps + r.summary_steps as max_steps, r.token_boost,
            coalesce(r.last_seq, -1) as last_seq, r.summarises_to_seq, r.trail,
            coalesce(r.deadline_at <= (select app_now()), false) as is_overdue,
+           r.cancel_requested_at is not null as is_cancel_requested,
            case when r.failing_since is not null
                 then (extract(epoch from (select app_now()) - r.failing_since) * 1000)::float8 end as failing_for_ms
       from run r join batch b on b.id = r.batch_id

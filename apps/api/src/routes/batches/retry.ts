@@ -1,0 +1,54 @@
+import { inTransaction, readBatch, readNow } from '@nightshift/db';
+import { signalsOfStored, storeRetry } from '@nightshift/intake';
+import { createHash } from 'node:crypto';
+import { z } from 'zod';
+import type { App, Context } from '../../context.ts';
+import { problems } from '../../schemas/answers.ts';
+import { batchResponse } from '../../schemas/batch.ts';
+import { wireId } from '../../schemas/ids.ts';
+import { retryInput, toRetryRequest } from '../../schemas/retry.ts';
+import { toBatchResponse } from '../../wire/to-batch.ts';
+import { idempotencyHeaders, idempotencyOf } from './idempotency.ts';
+import { storeOnce } from './once.ts';
+
+/** Tries ended runs of a batch again, in a new batch. */
+export function retryBatch(app: App, context: Context, path: string, hide: boolean): void {
+  app.post(
+    `${path}/:job_id/retry`,
+    {
+      schema: {
+        operationId: 'retryBatch',
+        summary: 'Try failed runs of a batch again',
+        description:
+          'Makes a batch of the failed and expired runs, or of the ended runs that match all given fields, with their ' +
+          '`custom_id`s and inputs, in their order. Runs that are still open, or that another retry took, are left out. ' +
+          'Options that are not given are those of the batch, except `deadline` and `pilot`; null is none. To repeat the ' +
+          'request safely, send an `Idempotency-Key` header. Beyond Letta.',
+        tags: ['batches'],
+        hide,
+        params: z.object({ job_id: wireId('job') }),
+        headers: idempotencyHeaders,
+        body: retryInput.nullish(),
+        response: { 200: batchResponse, ...problems },
+      },
+    },
+    async (request, reply) => {
+      const { job_id } = request.params;
+      const { db, projectId, bell } = context;
+      const body = request.body ?? {};
+      const request_sha256 = createHash('sha256')
+        .update(JSON.stringify([job_id, body]))
+        .digest('hex');
+      const idempotency = idempotencyOf(request, request_sha256);
+      const now = await readNow(db);
+      const made = await inTransaction(db, (trx) =>
+        storeOnce(trx, projectId, idempotency, now, (idempotency) =>
+          storeRetry(trx, projectId, job_id, toRetryRequest(body), { now, idempotency }),
+        ),
+      );
+      await bell.ring(signalsOfStored(made));
+      if (made.replayed) void reply.header('idempotent-replayed', 'true');
+      return toBatchResponse(await readBatch(db, projectId, made.batch_id));
+    },
+  );
+}

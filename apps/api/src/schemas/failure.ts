@@ -1,0 +1,73 @@
+import { listOf, STOP_REASONS } from '@nightshift/agent-core';
+import { z } from 'zod';
+import { wireId } from './ids.ts';
+
+/** Most runs named in one request. */
+export const RUN_IDS_MAX = 10_000;
+
+/** The id of a group of failures. */
+export const errorGroup = z
+  .string()
+  .regex(/^[0-9a-f]{32}$/, 'must be an error_group of GET /v1/batches/{job_id}/errors');
+
+const FAILED_STATES = ['failed', 'expired', 'cancelled'] as const;
+const ENDED_STATES = ['completed', ...FAILED_STATES] as const;
+
+/** The fields of a retry that choose runs. */
+export const retryChoice = {
+  states: listOf(z.enum(ENDED_STATES), 10)
+    .min(1, 'must not be empty')
+    .nullish()
+    .describe('States of the runs.'),
+  ended_reasons: listOf(z.enum(STOP_REASONS), 100)
+    .min(1, 'must not be empty')
+    .nullish()
+    .describe('Stop reasons of the runs, such as `max_steps`.'),
+  error_group: errorGroup.nullish().describe('A group of GET /v1/batches/{job_id}/errors.'),
+  run_ids: listOf(wireId('run'), RUN_IDS_MAX)
+    .min(1, 'must not be empty')
+    .nullish()
+    .describe('Ended runs of the batch.'),
+};
+
+const failureGroup = z
+  .object({
+    error_group: z.string().describe('The same for messages that differ in ids and numbers alone.'),
+    stop_reason: z.enum(STOP_REASONS),
+    runs: z.int().describe('Ended runs.'),
+    retrying: z.int().describe('Open runs whose last attempt failed so, and that are tried again.'),
+    first_failed_at: z.string().nullable().describe('Null without ended runs.'),
+    last_failed_at: z.string().nullable(),
+    samples: z
+      .array(
+        z
+          .object({ run_id: z.string(), custom_id: z.string().nullable(), message: z.string().nullable() })
+          .meta({ id: 'FailureSample' }),
+      )
+      .describe('At most three runs.'),
+  })
+  .meta({ id: 'FailureGroup' });
+
+export const failureGroups = z
+  .object({
+    runs: z.int().describe('Runs that failed, expired or were cancelled.'),
+    groups_total: z.int(),
+    groups: z.array(failureGroup).describe('The largest groups first.'),
+  })
+  .meta({ id: 'FailureGroups' });
+export type FailureGroupsResponse = z.output<typeof failureGroups>;
+
+export const failedRun = z
+  .object({
+    run_id: z.string(),
+    batch_id: z.string(),
+    agent_id: z.string(),
+    custom_id: z.string().nullable(),
+    failed_at: z.string(),
+    state: z.enum(FAILED_STATES),
+    stop_reason: z.enum(STOP_REASONS),
+    message: z.string().nullable().describe('The first 2,000 characters.'),
+    error_group: z.string(),
+  })
+  .meta({ id: 'FailedRun' });
+export type FailedRunResponse = z.output<typeof failedRun>;

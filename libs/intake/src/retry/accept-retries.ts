@@ -1,0 +1,190 @@
+import {
+  fromStorable,
+  modelPrice,
+  parseModelHandle,
+  type ContentBlock,
+  type PriceTable,
+  type ResultFormat,
+} from '@nightshift/agent-core';
+import {
+  commitAccepted,
+  commitPortion,
+  distinctDefinitions,
+  noteRetriedRuns,
+  placeRuns,
+  readAgentFormats,
+  readFrozenDefinitions,
+  readRunAgents,
+  readRunsToRetry,
+  requestedDefinitions,
+  type AgentFormat,
+  type FrozenDefinition,
+  type NewRun,
+  type ReceivingBatch,
+  type RequestedDefinition,
+  type RunAgent,
+  type RunToRetry,
+  type Tx,
+} from '@nightshift/db';
+import { refuseUnfit } from '../plan-batch.ts';
+import type { PortionReport } from '../portion-report.ts';
+import type { RetrySource } from './request.ts';
+
+/** Why a run is not tried again. */
+type RetrySkip = 'agent_deleted' | 'no_input' | 'no_price' | 'unusable_tools';
+
+/**
+ * Makes the next runs of a batch that tries runs again, or ends its accept after the last. The caller holds the batch.
+ * Locks: agents and conversations in id order.
+ */
+export async function acceptRetries(
+  trx: Tx,
+  batch: ReceivingBatch,
+  source: RetrySource,
+  { prices, limit }: { readonly prices: PriceTable; readonly limit: number },
+): Promise<PortionReport> {
+  const retried = await readRunsToRetry(trx, batch.id, batch.agents_taken, limit);
+  if (retried.length === 0) return { kind: 'accepted', open_runs: await commitAccepted(trx, batch) };
+  for (;;) {
+    const planned = await planRetries(trx, batch, source, retried, prices);
+    const placed = await placeRuns(
+      trx,
+      batch.project_id,
+      planned.made.map(({ run }) => run),
+      planned.made.map(({ request }) => request),
+      planned.made.map(({ agent }) => agent),
+      { runs: batch.accepted, last_run_id: batch.last_run_id },
+    );
+    // An agent was changed or deleted meanwhile.
+    if (placed === null) continue;
+    const skipped = [...planned.skipped].map(([ordinal, reason]) => ({ ordinal, reason }));
+    await commitPortion(trx, batch, {
+      ...{ agents: retried.length, deadline: source.deadline, placed, skipped },
+      table: 'batch_retry_run',
+    });
+    await noteRetriedRuns(
+      trx,
+      batch.id,
+      placed.plan.flatMap(({ id }, index) => {
+        const ordinal = planned.made[index]?.ordinal;
+        return ordinal === undefined ? [] : [{ ordinal, retry_run_id: id, skip_reason: null }];
+      }),
+    );
+    return { kind: 'portion', agents: retried.length, runs: placed.plan.length };
+  }
+}
+
+/** A run to make. */
+interface MadeRun {
+  readonly ordinal: number;
+  readonly run: NewRun;
+  readonly request: RequestedDefinition;
+  readonly agent: RunAgent;
+}
+
+interface PlannedRetries {
+  readonly made: readonly MadeRun[];
+  /** Reasons by ordinal. */
+  readonly skipped: ReadonlyMap<number, RetrySkip>;
+}
+
+async function planRetries(
+  trx: Tx,
+  batch: ReceivingBatch,
+  source: RetrySource,
+  retried: readonly RunToRetry[],
+  prices: PriceTable,
+): Promise<PlannedRetries> {
+  const frozen = await readFrozenDefinitions(trx, [...new Set(retried.map((run) => run.definition_id))]);
+  const formats =
+    source.definitions === 'current'
+      ? await readAgentFormats(trx, [...new Set(retried.map((run) => run.agent_id))])
+      : null;
+  const additions = new Map<string, Pick<NewRun, 'client_tools' | 'result_format'>>();
+  const runs = retried.map((run) => {
+    const added = formats === null ? {} : addedTo(additions, run, frozen, formats);
+    return toNewRun(run, { ...added, model: formats === null ? null : source.model });
+  });
+  const requests = requestedDefinitions(runs);
+  const current =
+    formats === null ? null : await readRunAgents(trx, batch.project_id, distinctDefinitions(requests));
+  const made: MadeRun[] = [];
+  const skipped = new Map<number, RetrySkip>();
+  for (const [index, given] of retried.entries()) {
+    const run = runs[index];
+    const request = requests[index];
+    if (run === undefined || request === undefined) continue;
+    const agent = current === null ? frozenAgent(given, frozen) : current.get(request.key);
+    const isCapped = batch.has_cost_cap || run.cap?.cost_nanousd != null;
+    const reason = skipReasonOf(given, agent, isCapped, prices);
+    if (reason !== null || agent === undefined) skipped.set(given.ordinal, reason ?? 'agent_deleted');
+    else made.push({ ordinal: given.ordinal, run, request, agent });
+  }
+  return { made, skipped };
+}
+
+function toNewRun(run: RunToRetry, added: Partial<NewRun>): NewRun {
+  return {
+    ...added,
+    agent_id: run.agent_id,
+    custom_id: run.custom_id,
+    max_steps: run.max_steps,
+    isolated: run.isolated,
+    messages: (run.messages ?? []).map(({ content, ...message }) => ({
+      ...message,
+      content: JSON.parse(fromStorable(content)) as readonly ContentBlock[],
+    })),
+    cap: { cost_nanousd: run.max_cost_nanousd, output_tokens: run.max_output_tokens },
+  };
+}
+
+/**
+ * Returns the additions of a failed run to its agent as it is now: its client tools, and its result format unless the agent
+ * has one. Runs with equal additions share them.
+ */
+function addedTo(
+  known: Map<string, Pick<NewRun, 'client_tools' | 'result_format'>>,
+  { definition_id, agent_id }: RunToRetry,
+  frozen: ReadonlyMap<string, FrozenDefinition>,
+  formats: ReadonlyMap<string, AgentFormat>,
+): Pick<NewRun, 'client_tools' | 'result_format'> {
+  const key = `${definition_id} ${agent_id}`;
+  const found = known.get(key);
+  if (found !== undefined) return found;
+  const definition = frozen.get(definition_id);
+  const agent = formats.get(agent_id);
+  const names = new Set(agent?.tool_names ?? []);
+  const result_format: ResultFormat | null =
+    agent?.result_format == null ? (definition?.result_format ?? null) : null;
+  const added = {
+    client_tools: (definition?.tools ?? []).filter(({ kind, name }) => kind === 'client' && !names.has(name)),
+    result_format,
+  };
+  known.set(key, added);
+  return added;
+}
+
+/** Returns the agent of a run with the definition that is frozen in the run. */
+function frozenAgent(
+  { conversation_id, definition_id, is_agent_deleted }: RunToRetry,
+  frozen: ReadonlyMap<string, FrozenDefinition>,
+): RunAgent | undefined {
+  const definition = frozen.get(definition_id);
+  if (definition === undefined || is_agent_deleted) return undefined;
+  const { model, context_window_limit } = definition;
+  return { conversation_id, definition_id, is_stored: true, model, context_window_limit, doubts: null };
+}
+
+function skipReasonOf(
+  { messages, is_agent_deleted }: RunToRetry,
+  agent: RunAgent | undefined,
+  isCapped: boolean,
+  prices: PriceTable,
+): RetrySkip | null {
+  if (is_agent_deleted || agent === undefined) return 'agent_deleted';
+  if (messages === null || messages.length === 0) return 'no_input';
+  if (isCapped && modelPrice(prices, parseModelHandle(agent.model)?.name ?? agent.model) === null)
+    return 'no_price';
+  const isFit = agent.doubts === null || refuseUnfit({ shared_path: '' }, 0, agent.doubts) === null;
+  return isFit ? null : 'unusable_tools';
+}
