@@ -101,7 +101,6 @@ async function uploadAll(
       bench.say(`upload: ${name}`);
       await client.query('checkpoint');
       resetPeak(api.pid);
-      bench.say('rss ' + String(memoryOf(api.pid).peak_kb / 1024));
       const cpuBefore = treeCpuMs(api.pid);
       const from = performance.now();
       const sent = send(api.url, path, headers);
