@@ -35,6 +35,7 @@ describe('submitting', () => {
       pilot: null,
       schedule_id: null,
       tick_due_at: null,
+      expires_at: null,
       counts: {
         total: 1,
         accepted: 1,
