@@ -72,7 +72,6 @@ function inputOf(sample: Sample, memory: Memory, notes: Sample['notes']): string
       },
       reading: { position: 0, top_seq: said.length, messages: said, is_cut: false },
       tick_due_at: null,
-      expires_at: null,
       accepted_at: now,
     },
     { kind: 'memory_rewrite', agents: {}, blocks: memoryLabels },
