@@ -1,21 +1,20 @@
 /** Measures removing forgotten batches beside a night, and auditing a night on top of kept steps. */
+import { readFileSync } from 'node:fs';
 import { sql } from 'kysely';
 import pg from 'pg';
 import {
   auditInvariants,
-  commitAudit,
+  connect,
   DEFAULT_PROJECT_ID,
   forgetBatch,
   inTransaction,
   newId,
-  readAuditScope,
-  type AuditScope,
   type Database,
 } from '../../libs/db/src/index.ts';
 import { acceptBatch } from '../../libs/db/src/testing/index.ts';
+import { AUDIT_STATEMENT_MS, createPool } from '../../libs/services/src/index.ts';
 import type { WorkerProcess } from '../engines/worker-processes.ts';
 import { within } from '../measure/within.ts';
-import { treeCpuMs } from '../measure/processes.ts';
 import { digits } from '../report/table.ts';
 import { SHORT_WAITS, STEPS, userText } from '../workload.ts';
 import { setUpProduct, type ProductSetup } from './product-setup.ts';
@@ -132,7 +131,7 @@ async function measure(
       },
     ],
     notes: [
-      'Kept steps are copies of a night, made by SQL, with short contents. Audits are those of workers, with their slices.',
+      'Kept steps are copies of a night, made by SQL, with short contents. Audits read the night alone; slices come on top.',
     ],
   };
 }
@@ -166,37 +165,37 @@ interface Audit {
   readonly cpu_ms: number;
 }
 
-/** Audits as a worker does whose last audit began at `since`. */
-async function auditNight({ store, server }: ProductSetup, since: Date): Promise<Audit> {
-  const { db } = store;
-  const scope = await scopeSince(db, since);
-  const cpu = treeCpuMs(server.pid);
-  const from = performance.now();
-  const violations = await auditInvariants(db, { scope });
-  const measured = { wall_ms: performance.now() - from, cpu_ms: treeCpuMs(server.pid) - cpu };
-  const [violation] = violations;
-  if (violation !== undefined) throw new Error(`The audit found ${violation.id}: ${violation.name}.`);
-  return measured;
+/** An empty slice: the work of the night alone is measured. */
+const NO_SLICE = { after: null, to: '00000000-0000-0000-0000-000000000000' };
+
+/** Audits the batches that changed since, as a worker does, on a connection without parallel workers. */
+async function auditNight({ context }: ProductSetup, since: Date): Promise<Audit> {
+  const pool = createPool({
+    url: context.url,
+    max: 1,
+    applicationName: 'bench-audit',
+    statementTimeoutMs: AUDIT_STATEMENT_MS,
+  });
+  const db = connect(pool);
+  try {
+    const { rows } = await sql<{
+      pid: number;
+    }>`select pg_backend_pid() as pid, set_config('max_parallel_workers_per_gather', '0', false)`.execute(db);
+    const pid = rows[0]?.pid ?? 0;
+    const cpu = backendCpuMs(pid);
+    const from = performance.now();
+    const violations = await auditInvariants(db, { scope: { since, slice: NO_SLICE } });
+    const measured = { wall_ms: performance.now() - from, cpu_ms: backendCpuMs(pid) - cpu };
+    const [violation] = violations;
+    if (violation !== undefined) throw new Error(`The audit found ${violation.id}: ${violation.name}.`);
+    return measured;
+  } finally {
+    await pool.end();
+  }
 }
 
-async function scopeSince(db: Database, since: Date): Promise<AuditScope | null> {
-  const id = newId();
-  await db.deleteFrom('audit_report').where('covered_to', 'is not', null).execute();
-  const started_at = new Date(Math.max(since.getTime(), Date.now() - 600_000));
-  await db
-    .insertInto('audit_report')
-    .values({
-      id,
-      project_id: DEFAULT_PROJECT_ID,
-      started_at,
-      finished_at: null,
-      violations: null,
-      covered_to: null,
-      slice_to: null,
-    })
-    .execute();
-  await inTransaction(db, (trx) => commitAudit(trx, id, [], null));
-  return readAuditScope(db);
+function backendCpuMs(pid: number): number {
+  return Number(readFileSync(`/proc/${pid}/schedstat`, 'utf8').split(' ')[0]) / 1e6;
 }
 
 /** Forgets the measured nights so far, so that an audit counts none of them as changed, and returns the time. */

@@ -39,6 +39,7 @@ describe('submitting', () => {
       retry_of: null,
       schedule_id: null,
       tick_due_at: null,
+      expires_at: null,
       counts: {
         total: 1,
         accepted: 1,

@@ -192,7 +192,9 @@ export function livenessInvariant(stalledAfterMs: number, now: RawBuilder<Date> 
        where overdue_from < ${limit} and state in ('queued', 'ready', 'requires_action')
       union all
       select 'run whose conversation is free', r.id, r.state, r.created_at, null
-        from run r join conversation c on c.id = r.conversation_id join batch b on b.id = r.batch_id
+        from run r
+       cross join lateral (select id, run_id from conversation where id = r.conversation_id ${UNMERGED}) c
+        join batch b on b.id = r.batch_id
        where r.state = 'queued' and r.created_at < ${limit} and c.run_id is null and b.state <> 'cancelling'
          -- A run may have held it a moment ago.
          and not exists (select 1 from run h where h.conversation_id = c.id and h.ended_at >= ${limit})
