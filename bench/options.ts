@@ -25,7 +25,17 @@ export interface Options {
   readonly kept: number | null;
 }
 
-export type Mode = 'compare' | 'against' | 'status' | 'compose' | 'fleet' | 'results' | 'upload' | 'cost' | 'forget' | 'added-time';
+export type Mode =
+  | 'compare'
+  | 'against'
+  | 'status'
+  | 'compose'
+  | 'fleet'
+  | 'results'
+  | 'upload'
+  | 'cost'
+  | 'forget'
+  | 'added-time';
 
 /** Default sizes of the comparison. */
 export const RUNS_COMPARED: readonly number[] = [1_000, 10_000];
@@ -45,7 +55,17 @@ const SET_BY_THE_BENCH: readonly string[] = [
 /** Variables that make `--compose` build one body of all runs. */
 const SET_BY_COMPOSE: readonly string[] = ['REQUESTS_MAX', 'BODY_BYTES_MAX'];
 
-const MODES = ['against', 'status', 'compose', 'fleet', 'results', 'upload', 'cost', 'forget', 'added-time'] as const;
+const MODES = [
+  'against',
+  'status',
+  'compose',
+  'fleet',
+  'results',
+  'upload',
+  'cost',
+  'forget',
+  'added-time',
+] as const;
 const OF_A_PRODUCT_SETUP = ['server', 'queue', 'env', 'timeout'];
 /** Flags that each mode takes; any other flag is an error. */
 const FLAGS_OF: Record<Mode, readonly string[]> = {
