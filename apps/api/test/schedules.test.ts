@@ -43,9 +43,15 @@ async function endBatches(): Promise<void> {
   for (const { id } of body) await api.call('PATCH', `/v1/batches/${id}/cancel`);
   await api.database.pool.query(`
     update run set state = 'cancelled', ended_at = app_now(), stop_reason = 'cancelled', overdue_from = null where ended_at is null;
-    insert into batch_tally (batch_id, slot, project_id, cancelled)
-      select batch_id, 0, project_id, count(*) from run where state = 'cancelled' and batch_id in (select id from batch where completed_at is null)
-       group by batch_id, project_id;
+    create temp table ended as
+      select * from run where state = 'cancelled' and batch_id in (select id from batch where completed_at is null);
+    insert into batch_tally (batch_id, slot, project_id, version, cancelled)
+      select batch_id, 0, project_id, 1, count(*) from ended group by batch_id, project_id;
+    insert into ended_runs (batch_id, slot, version, project_id, run_ids)
+      select batch_id, 0, 1, project_id, array_agg(id) from ended group by batch_id, project_id;
+    insert into run_failure (batch_id, run_id, project_id, failed_at, state, stop_reason, fingerprint)
+      select batch_id, id, project_id, ended_at, state, stop_reason, failure_group(stop_reason, null) from ended;
+    drop table ended;
     delete from run_chunk;
     update conversation set run_id = null;
     update batch set state = 'cancelled', completed_at = app_now(), next_due_at = null where completed_at is null`);
