@@ -65,11 +65,13 @@ test('every seed with a chosen strike is audited', async () => {
   expect(violations.map(({ name }) => name)).toEqual(['I18']);
 });
 
+const FORGET_POINTS = ['forget.before_commit', 'forget.after_commit'] as const;
+
 test('the scenarios pass every named point', async () => {
   const passed = new Set<string>();
   for (const scenario of SCENARIOS) {
     for (const point of (await recordPoints(database, scenario, ['hook'])).keys()) passed.add(point);
   }
-  // The simulation of schedules strikes its own.
-  expect([...passed, ...SCHEDULE_POINTS].sort()).toEqual([...HOOK_POINTS].sort());
+  // The simulation of schedules and the test of the flow that forgets batches strike their own.
+  expect([...passed, ...SCHEDULE_POINTS, ...FORGET_POINTS].sort()).toEqual([...HOOK_POINTS].sort());
 });

@@ -16,7 +16,11 @@ const submit = async (rest: object = {}): Promise<string> => {
 /** Ends a batch as its cancel would. */
 const end = (id: string) =>
   api.database.pool.query(
-    `with runs as (update run set state = 'cancelled', stop_reason = 'cancelled', ended_at = app_now(), overdue_from = null where batch_id = $1)
+    `with runs as (update run set state = 'cancelled', stop_reason = 'cancelled', ended_at = app_now(), overdue_from = null where batch_id = $1
+                    returning *),
+          failures as (
+            insert into run_failure (batch_id, run_id, project_id, failed_at, state, stop_reason, fingerprint)
+            select batch_id, id, project_id, ended_at, state, stop_reason, '' from runs)
      update batch set state = 'cancelled', cancel_requested_at = app_now(), completed_at = app_now(), next_due_at = null where id = $1`,
     [id.slice('job-'.length)],
   );
@@ -37,6 +41,9 @@ describe('DELETE of a batch', () => {
     const [run] = (
       await api.database.pool.query<{ id: string }>('select id from run where batch_id = $1', [id.slice(4)])
     ).rows;
+    const failed = async (): Promise<readonly unknown[]> =>
+      (await api.call('GET', '/v1/errors')).body.map(({ batch_id }: { batch_id: string }) => batch_id);
+    expect(await failed()).toContain(id);
     expect(await api.call('DELETE', `${BATCHES}/${id}`)).toMatchObject({
       status: 200,
       body: { id, deleted: true },
@@ -46,6 +53,7 @@ describe('DELETE of a batch', () => {
       `${BATCHES}/${id}/messages`,
       `${BATCHES}/${id}/skipped`,
       `${BATCHES}/${id}/memory-changes`,
+      ...['progress', 'timeline', 'events', 'results', 'errors'].map((part) => `${BATCHES}/${id}/${part}`),
       `/v1/runs/run-${run?.id}`,
       `/v1/runs/run-${run?.id}/messages`,
       `/v1/runs/run-${run?.id}/steps`,
@@ -54,6 +62,7 @@ describe('DELETE of a batch', () => {
       expect({ path, status: (await api.call('GET', path)).status }).toEqual({ path, status: 404 });
     const listed = await api.call('GET', BATCHES);
     expect(listed.body.map((batch: { id: string }) => batch.id)).not.toContain(id);
+    expect(await failed()).not.toContain(id);
     expect((await api.call('DELETE', `${BATCHES}/${id}`)).status).toBe(404);
   });
 

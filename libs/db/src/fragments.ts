@@ -34,8 +34,13 @@ export const WITHOUT_UNSENT_PROMPT = sql`
 /** Assignments for a run that ends while its step is tried again. */
 export const WITHOUT_FAILURE = sql`failing_since = null, last_error = null, next_attempt_at = null`;
 
-/** For a run `r`: its batch is not forgotten. Index: `forgotten_batch_due`, read once a statement. */
-export const IS_KEPT = sql<SqlBool>`r.batch_id not in (select id from forgotten_batch where next_due_at is not null)`;
+/** For a run `r`: its batch is not forgotten. */
+export const IS_KEPT = isKept('r');
+
+/** For a row of a batch: the batch is not forgotten. Index: `forgotten_batch_due`, read once a statement. */
+export function isKept(alias: string): RawBuilder<SqlBool> {
+  return sql<SqlBool>`${sql.ref(`${alias}.batch_id`)} not in (select id from forgotten_batch where next_due_at is not null)`;
+}
 
 /** The database's time, the only clock for decisions about rows. */
 export const NOW = sql<Date>`app_now()`;

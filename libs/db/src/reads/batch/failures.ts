@@ -1,6 +1,7 @@
 import type { StopReason } from '@nightshift/agent-core';
 import { sql, type RawBuilder } from 'kysely';
 import type { Database } from '../../connect.ts';
+import { isKept } from '../../fragments.ts';
 import { readCutPage, type Listed } from '../cut-page.ts';
 import { toKeyset, type Page } from '../keyset.ts';
 
@@ -109,7 +110,7 @@ export async function listFailures(
   page: Page,
   { since, until }: FailureRange,
 ): Promise<Listed<FailureRow>> {
-  const owner = sql`f.project_id = ${projectId}`;
+  const owner = sql`f.project_id = ${projectId} and ${isKept('f')}`;
   const keyset = await toKeyset(db, page, 'run_failure', 'f', owner, 'failed_at');
   const within = [
     ...(since === null ? [] : [sql`f.failed_at >= ${since}::timestamptz`]),
