@@ -538,8 +538,8 @@ export const MUTANTS: readonly Mutant[] = [
     name: 'any end will do',
     without: 'the good end of a run that moves its cursor',
     make: rewriting(
-      /and exists \(select from run r where r\.id = s\.run_id and r\.stop_reason in \('end_turn', 'tool_rule'\)/,
-      'and exists (select from run r where r.id = s.run_id and r.ended_at is not null',
+      /\) r where r\.stop_reason in \('end_turn', 'tool_rule'\)\)/,
+      ') r where r.ended_at is not null)',
     ),
     caughtBy: ['message_read_once'],
     world: { workload: drawBusyNights },

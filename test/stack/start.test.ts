@@ -639,7 +639,7 @@ test('an audit of an unprepared database says so in one line', async () => {
     const audit = start({ DATABASE_URL: url, DATA_DIR: '' }, [process.execPath, 'scripts/audit.ts']);
     expect(await audit.ended).toBe(1);
     expect(audit.shown()).toMatch(
-      /^The database lacks the migrations 0001-initial, 0002-night-shift, 0003-money: run the migrate step, node scripts\/migrate\.ts\.\n$/,
+      /^The database lacks the migrations 0001-initial, 0002-night-shift, 0003-money, 0004-files: run the migrate step, node scripts\/migrate\.ts\.\n$/,
     );
   } finally {
     await stop();
