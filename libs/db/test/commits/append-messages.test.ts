@@ -54,7 +54,7 @@ beforeEach(async () => {
 });
 afterEach(async () => {
   expect(await auditInvariants(db)).toEqual([]);
-  await sql`truncate batch, run, provider_batch, run_chunk, step, message, waiting_message, tool_call cascade`.execute(
+  await sql`truncate batch, run, ended_runs, run_failure, provider_batch, run_chunk, step, message, waiting_message, tool_call cascade`.execute(
     db,
   );
   await sql`update conversation set run_id = null, context_from_seq = 0, reset_seq = 0`.execute(db);
