@@ -32,6 +32,8 @@ export interface Context {
   /** Prices of models. */
   readonly prices: PriceTable;
   readonly version: string;
+  /** Downloads that this process sends, and their limit. */
+  readonly downloads: { open: number; readonly max: number };
   /** Event streams of this process. */
   readonly streams: Streams;
   readonly batchWatch: BatchWatch;

@@ -57,6 +57,8 @@ export interface ServerDeps {
   readonly bodyBytesMax?: number;
   /** Most event streams at once. Default: {@link EVENT_STREAMS_MAX}. */
   readonly eventStreamsMax?: number;
+  /** Most downloads at once. Default: {@link DOWNLOADS_MAX}. */
+  readonly downloadsMax?: number;
   /** For connections of the thread of large bodies. Without it this thread handles large bodies. */
   readonly databaseUrl?: string;
   /** For the thread of large bodies: the bytes that all threads hold. */
@@ -71,6 +73,8 @@ export interface ServerDeps {
 
 /** Default limit of event streams. */
 export const EVENT_STREAMS_MAX = 1_000;
+/** Default limit of downloads: each holds two pages of results in memory for as long as its client reads. */
+export const DOWNLOADS_MAX = 20;
 
 /** Pino's number of the level `error`. */
 const ERROR_LEVEL = 50;
@@ -148,6 +152,7 @@ export function buildServer(deps: ServerDeps): App {
   const context: Context = {
     db: deps.db,
     auditDb: deps.auditDb ?? deps.db,
+    downloads: { open: 0, max: deps.downloadsMax ?? DOWNLOADS_MAX },
     bell: deps.bell,
     projectId: DEFAULT_PROJECT_ID,
     model: deps.model,

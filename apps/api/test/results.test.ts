@@ -16,6 +16,7 @@ import {
   sealAndEnd,
   type Accepted,
 } from '../../../libs/db/test/worker-commits/night-shift.ts';
+import { buildServer } from '../src/index.ts';
 import { API_KEY, openApi, UNKNOWN_UUID, type TestApi } from './api.ts';
 
 let api: TestApi;
@@ -377,6 +378,25 @@ describe('a refused download', () => {
     ]);
     expect((await api.call('GET', urlOf(other.id))).status).toBe(404);
   });
+});
+
+test.each([
+  [1, [200, 200]],
+  [0, [503, 503]],
+])('of %i downloads at once, two in turn answer %j', async (downloadsMax, statuses) => {
+  const batch = await accept(api.database.db, [aRun(agentIds[0] ?? '')]);
+  const app = buildServer({
+    db: api.database.db,
+    bell: { ring: async () => undefined },
+    apiKey: API_KEY,
+    model: 'simulator',
+    downloadsMax,
+  });
+  const answered: number[] = [];
+  for (let turn = 0; turn < 2; turn++)
+    answered.push((await app.inject({ url: urlOf(batch.id), headers: { authorization } })).statusCode);
+  await app.close();
+  expect(answered).toEqual(statuses);
 });
 
 describe.each(['input', 'finished'])('a file with order=%s', (order) => {

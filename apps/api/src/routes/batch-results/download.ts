@@ -61,7 +61,9 @@ export function downloadResults(app: App, context: Context, path: string, hide: 
     async (request, reply) => {
       const { query } = request;
       const batch = await readBatch(context.db, context.projectId, request.params.job_id);
-      const lines = Readable.from(await openResults(context, batch, query), { highWaterMark: 1 });
+      const results = await openResults(context, batch, query);
+      countDownload(context, reply);
+      const lines = Readable.from(results, { highWaterMark: 1 });
       void reply.type(JSON_LINES).header('vary', 'accept-encoding');
       if (!acceptsGzip(request.headers['accept-encoding'])) return send(reply, lines);
       void reply.header('content-encoding', 'gzip');
@@ -70,6 +72,20 @@ export function downloadResults(app: App, context: Context, path: string, hide: 
       return send(reply, zipped);
     },
   );
+}
+
+/** Counts a download until its connection is done with it. Throws: `not_ready` beyond the limit of downloads. */
+function countDownload({ downloads }: Context, reply: FastifyReply): void {
+  if (downloads.open >= downloads.max) {
+    throw new NightshiftError(
+      'not_ready',
+      `This process sends ${downloads.max} downloads, its limit. Ask again when one has ended.`,
+    );
+  }
+  downloads.open += 1;
+  reply.raw.once('close', () => {
+    downloads.open -= 1;
+  });
 }
 
 /** Sends a stream: the schema of the answer is that of a line. */
