@@ -132,6 +132,8 @@ describe('forgetting a batch', () => {
     expect(naming).toEqual([
       'block_event',
       'block_revision',
+      // Until its 30 days are over.
+      'event',
       'forgotten_batch',
       'forgotten_run',
       'message',
