@@ -196,7 +196,8 @@ function judge(
 const DEFINITIONS_SAMPLED_MAX = 32;
 /** Bytes of a body that are looked at for its symbols. */
 const BYTES_LOOKED_AT = 512;
-/** Once there are enough samples, one request of so many is compared with them. */
+/** Requests of a provider batch that are all compared with the samples; of later ones, one in {@link COMPARED_EACH}. */
+const ALL_COMPARED = 256;
 const COMPARED_EACH = 8;
 
 /** Samples of a provider batch, by definition. */
@@ -213,7 +214,8 @@ export function sampleTokens(
   if (images > 0) return;
   const { run_id, number, attempt, definition_id, ordinal } = request;
   const kept = samples.get(definition_id) ?? [];
-  if (kept.length >= PROMPT_SAMPLES_MIN && ordinal % COMPARED_EACH !== 0) return;
+  const isCompared = ordinal < ALL_COMPARED || ordinal % COMPARED_EACH === 0;
+  if (kept.length >= PROMPT_SAMPLES_MIN && !isCompared) return;
   if (kept.length === 0) {
     if (samples.size >= DEFINITIONS_SAMPLED_MAX) return;
     samples.set(definition_id, kept);
