@@ -10,10 +10,13 @@ import {
   isEmptied,
   isExpired,
   isOldDeletedItem,
-  isOldEvent,
   isOldKey,
   isOldUpload,
+  oldEvents,
 } from './due-conditions.ts';
+
+/** Batches past their time that a look examines. The flow examines all, so blocked ones hide others until it runs. */
+const EXPIRED_LOOKED_AT = 1_000;
 
 /** The parameters of a look for due work. */
 export interface DueWorkQuestion<P extends ProviderBatchState, B extends BatchState> {
@@ -80,11 +83,11 @@ export async function readDueWork<P extends ProviderBatchState, B extends BatchS
              or exists (select from agent where keeps_blocks)
              or exists (select from idempotency_key where ${isOldKey(question.idempotency_key_days)})
              or exists (select from deleted_item where ${isOldDeletedItem(question.deleted_item_days)})
-             or exists (select from event where ${isOldEvent(question.event_days)})
+             or exists (${oldEvents(question.event_days, 1)})
              or exists (select from upload where ${isOldUpload(question.upload_hours)}) as sweep,
            ${isAuditDue(question.audit_interval_ms)} as audit,
            exists (select from forgotten_batch where ${IS_DUE})
-             or exists (${isExpired(question.retention_days, 1)})
+             or exists (${isExpired(question.retention_days, 1, EXPIRED_LOOKED_AT)})
              or exists (select from provider_batch where ${isEmptied(question.provider_batch_days)}) as forget,
            exists (select from schedule where next_due_at <= app_now() + interval '1 minute') as schedules
   `.execute(db);
