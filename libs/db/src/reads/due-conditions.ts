@@ -1,6 +1,6 @@
 /** Conditions of due rows, shared by the claims and the look for due work. */
 import { sql, type RawBuilder } from 'kysely';
-import { UNMERGED } from '../fragments.ts';
+import { PLACE, UNMERGED } from '../fragments.ts';
 
 /** For a leased row: it is due and has no holder. */
 export const IS_DUE = sql`next_due_at <= app_now() and lease_until < app_now()`;
@@ -61,15 +61,15 @@ export function isOldDeletedItem(days: number): RawBuilder<boolean> {
 }
 
 /**
- * Selects the keys of up to `limit` events that are older than `days`, and of up to `limit` events of transactions that this
+ * Selects the places of up to `limit` events that are older than `days`, and of up to `limit` events of transactions that this
  * server has not begun. Each part reads the end of an index, because the planner does not know how many match.
  * Index: `event_by_age`, primary key.
  */
 export function oldEvents(days: number, limit: number): RawBuilder<unknown> {
   return sql`
-    (select xid, id from event where created_at < (select app_now()) - ${days} * interval '1 day' order by created_at limit ${limit})
+    (select ${PLACE} from event where created_at < (select app_now()) - ${days} * interval '1 day' order by created_at limit ${limit})
     union all
-    (select xid, id from event where xid >= (select pg_snapshot_xmax(pg_current_snapshot())) order by xid, id limit ${limit})`;
+    (select ${PLACE} from event where xid >= (select pg_snapshot_xmax(pg_current_snapshot())) order by xid, id limit ${limit})`;
 }
 
 /** For an upload: it began more than `hours` ago. Index: `upload_by_age`. */
@@ -119,8 +119,9 @@ export function isExpired(
 ): RawBuilder<unknown> {
   const is_free = sql`b.next_due_at is null and not ${IS_UNSETTLED}
     and not exists (select from batch r where r.retry_of = b.id and r.state = 'receiving')
-    and b.id not in (select e.batch_id from callback_event c join event e on (e.xid, e.id) = (c.xid, c.id)
-                      where c.next_due_at is not null and e.batch_id is not null)`;
+    and b.id not in (select e.batch_id from callback_event c
+                     cross join lateral (select batch_id from event where xid = c.xid and id = c.id ${UNMERGED}) e
+                     where c.next_due_at is not null and e.batch_id is not null)`;
   return sql`
     (select b.id from (select * from batch where expires_at <= (select app_now()) order by expires_at limit ${lookedAt}::bigint) b
       where ${is_free} order by b.expires_at limit ${limit})

@@ -15,9 +15,6 @@ import {
   oldEvents,
 } from './due-conditions.ts';
 
-/** Batches past their time that a look examines. The flow examines all, so blocked ones hide others until it runs. */
-const EXPIRED_LOOKED_AT = 1_000;
-
 /** The parameters of a look for due work. */
 export interface DueWorkQuestion<P extends ProviderBatchState, B extends BatchState> {
   readonly provider_batch_states: readonly P[];
@@ -36,7 +33,10 @@ export interface DueWorkQuestion<P extends ProviderBatchState, B extends BatchSt
   readonly provider_batch_days: number;
   /** Age at which uploads without an end are dropped. Unit: hours. */
   readonly upload_hours: number;
-  /** Maximum runs past their deadline to examine, including runs at the provider; null: all. */
+  /**
+   * Maximum runs past their deadline to examine, including runs at the provider, and maximum batches of each kind past their
+   * time, including batches that must wait; null: all.
+   */
   readonly late_runs_max: number | null;
 }
 
@@ -87,7 +87,7 @@ export async function readDueWork<P extends ProviderBatchState, B extends BatchS
              or exists (select from upload where ${isOldUpload(question.upload_hours)}) as sweep,
            ${isAuditDue(question.audit_interval_ms)} as audit,
            exists (select from forgotten_batch where ${IS_DUE})
-             or exists (${isExpired(question.retention_days, 1, EXPIRED_LOOKED_AT)})
+             or exists (${isExpired(question.retention_days, 1, question.late_runs_max)})
              or exists (select from provider_batch where ${isEmptied(question.provider_batch_days)}) as forget,
            exists (select from schedule where next_due_at <= app_now() + interval '1 minute') as schedules
   `.execute(db);

@@ -6,6 +6,7 @@ import {
   commitUsagePortion,
   DEFAULT_PROJECT_ID,
   forgetExpiredBatches,
+  inTransaction,
   readDueWork,
   readScheduleSpending,
   readUsage,
@@ -38,7 +39,7 @@ const QUESTION = {
   retention_days: 30,
   provider_batch_days: 30,
   upload_hours: 24,
-  late_runs_max: 1,
+  late_runs_max: 1_000,
 } as const;
 
 test('a portion of a forgotten batch reads its own runs and their rows, without statistics', async () => {
@@ -88,18 +89,31 @@ test('a look for work examines a bounded number of old batches, and none that go
       from generate_series(1, 2000)
     union all
     select gen_random_uuid(), ${DEFAULT_PROJECT_ID}::uuid, 'completed', 0, 'review', app_now() - interval '40 days', null, null
-      from generate_series(1, 2000)`.execute(db);
-  // Under review.
+      from generate_series(1, 8000)`.execute(db);
+  await inTransaction(db, async (trx) => {
+    // Under review, without blocks.
+    await sql`set local session_replication_role = replica`.execute(trx);
+    await sql`
+      insert into held_change (batch_id, agent_id, block_id, project_id, draft_id, kind, run_id, step_number, tool_use_id)
+      select id, id, id, project_id, id, 'dropped', id, 1, 'a' from batch where apply = 'review'`.execute(
+      trx,
+    );
+  });
+  // A callback that waits reads its own event, and no other.
   await sql`
-    insert into held_change (batch_id, agent_id, block_id, project_id, draft_id, kind, run_id, step_number, tool_use_id)
-    select id, gen_random_uuid(), gen_random_uuid(), project_id, gen_random_uuid(), 'dropped', gen_random_uuid(), 1, 'a' from batch where apply = 'review'`.execute(
+    insert into event (project_id, type, batch_id, data)
+    select ${DEFAULT_PROJECT_ID}::uuid, 'batch.running', gen_random_uuid(), '{}' from generate_series(1, 5000)`.execute(
     db,
   );
+  await sql`
+    insert into callback_event (xid, id, project_id, next_due_at)
+    select xid, id, project_id, app_now() + interval '1 hour' from event limit 1`.execute(db);
   const lookAt = async (): Promise<{ readonly forget: boolean; readonly read: number }> => {
     let forget = false;
     const plans = await explain(database.url, async (trx) => {
       ({ forget } = await readDueWork(trx, QUESTION));
     });
+    expect(Math.max(...rowsReadOf(plans, 'event'))).toBeLessThanOrEqual(1);
     return { forget, read: Math.max(...rowsReadOf(plans, 'batch')) };
   };
   for (const isCounted of [false, true]) {
@@ -129,7 +143,7 @@ test('a portion of usage reads its own runs and their steps, and a live sum none
   for (const isCounted of [false, true]) {
     if (isCounted) await sql`analyze run, step, batch`.execute(db);
     const portion = await explain(database.url, (trx) => commitUsagePortion(trx, lease, RUNS, PORTION));
-    expect(readOf(portion)).toEqual({ runs: PORTION + 1, steps: PORTION });
+    expect(readOf(portion)).toEqual({ runs: PORTION, steps: PORTION });
     const days = { from: '2020-01-01', to: '2020-01-31' };
     const past = await explain(database.url, (trx) => readUsage(trx, DEFAULT_PROJECT_ID, days, 'day'));
     expect(readOf(past)).toEqual({ runs: 0, steps: 0 });

@@ -23,7 +23,7 @@ export async function bookUsage(trx: Tx, batchId: string, to: number | null): Pr
 }
 
 /**
- * Books the use of the next `limit` runs of a batch of `total` runs, all of which have ended, and returns true. Returns false if at
+ * Books the use of the runs with the next `limit` ordinals of a batch of `total` ended runs, and returns true. Returns false if at
  * most `limit` are left: the end of the batch books them. So no transaction reads all steps of a big batch.
  * The caller has locked the batch.
  * Throws: `fenced`. Locks: rows of `usage_day`. Index: the unique (batch, ordinal), primary keys.
@@ -35,13 +35,12 @@ export async function commitUsagePortion(
   limit: number,
 ): Promise<boolean> {
   if (total <= limit) return false;
-  const { rows } = await sql<{ ordinal: number | null }>`
-    select (select r.ordinal from run r where r.batch_id = b.id and r.ordinal >= b.usage_booked
-             order by r.ordinal offset ${limit}::int limit 1) as ordinal
-      from batch b where b.id = ${lease.id}::uuid
+  const { rows } = await sql<{ to: number }>`
+    select usage_booked + ${limit}::int as to from batch b
+     where id = ${lease.id}::uuid and usage_booked + ${limit}::int <= (select max(ordinal) from run where batch_id = b.id)
   `.execute(trx);
-  const to = rows[0]?.ordinal ?? null;
-  if (to === null) return false;
+  const to = rows[0]?.to;
+  if (to === undefined) return false;
   await bookUsage(trx, lease.id, to);
   const { numAffectedRows } = await sql`
     update batch set usage_booked = ${to} where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch}

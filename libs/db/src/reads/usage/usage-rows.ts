@@ -1,4 +1,5 @@
 import { sql, type RawBuilder } from 'kysely';
+import { UNMERGED } from '../../fragments.ts';
 
 /** The sums of a row of usage, in the order of `usage_day`. */
 export const USAGE_SUMS = [
@@ -32,7 +33,9 @@ export function usageOf(
     select b.project_id, u.day, d.model, b.tags, b.schedule_id, ${SUMS}
       from (select id, project_id, schedule_id, usage_booked, array(select distinct t from unnest(tags) t order by t) as tags
               from batch b where ${condition}) b
-      join run r on r.batch_id = b.id and r.ordinal >= b.usage_booked and ${runs}
+     cross join lateral (
+       select id, definition_id, state, ended_at from run r
+        where batch_id = b.id and ordinal >= b.usage_booked and ${runs} ${UNMERGED}) r
       join definition d on d.id = r.definition_id
      cross join lateral (
        select (coalesce(s.applied_at, s.ended_at) at time zone 'UTC')::date as day,
