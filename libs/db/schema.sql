@@ -179,6 +179,7 @@ create table batch (
   callback_events text[] not null default '{}'::text[],
   expires_in_days integer,
   expires_at timestamp with time zone,
+  usage_booked integer not null default 0,
   constraint batch_pkey PRIMARY KEY (id),
   constraint batch_apply CHECK ((apply = ANY (ARRAY['auto'::text, 'review'::text]))),
   constraint batch_callback_events CHECK ((callback_events <@ '{requires_action,paused,review_ready}'::text[])),
@@ -205,6 +206,7 @@ END),
 CREATE INDEX batch_by_age ON public.batch USING btree (project_id, created_at, id);
 CREATE INDEX batch_by_end ON public.batch USING btree (completed_at, id) WHERE (completed_at IS NOT NULL);
 CREATE INDEX batch_by_name ON public.batch USING gin (name_grams(name)) WHERE (name IS NOT NULL);
+CREATE INDEX batch_by_retention ON public.batch USING btree (apply, completed_at) WHERE ((completed_at IS NOT NULL) AND (expires_in_days IS NULL) AND (next_due_at IS NULL));
 CREATE INDEX batch_by_retry ON public.batch USING btree (retry_of, created_at, id) WHERE (retry_of IS NOT NULL);
 CREATE INDEX batch_by_schedule ON public.batch USING btree (schedule_id, created_at, id) WHERE (schedule_id IS NOT NULL);
 CREATE INDEX batch_by_state ON public.batch USING btree (project_id, state, created_at, id);

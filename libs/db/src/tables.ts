@@ -232,6 +232,7 @@ export interface BatchTable extends LeaseColumns {
   callback_events: Generated<CallbackEventName[]>;
   expires_in_days: number | null;
   expires_at: Timestamp | null;
+  usage_booked: Generated<number>;
 }
 
 export interface ForgottenBatchTable extends LeaseColumns {

@@ -77,7 +77,7 @@ export function createEventFeed(reads: EventReads, onError: (error: unknown) => 
   };
 }
 
-function isBefore(one: EventPlace, other: EventPlace): boolean {
-  const [a, b] = [BigInt(one.xid), BigInt(other.xid)];
-  return a === b ? one.id < other.id : a < b;
+function isBefore(place: EventPlace, other: EventPlace): boolean {
+  const [a, b] = [BigInt(place.xid), BigInt(other.xid)];
+  return a === b ? place.id < other.id : a < b;
 }

@@ -294,18 +294,29 @@ describe('retention', () => {
     const held = await runBatch({ apply: 'review' });
     const calling = await runBatch({ callback_url: 'https://example.com/done' });
     const origin = await runBatch();
+    const told = await runBatch();
     const retry = await house.submit([{ input: 'Again.' }]);
     await house.rows(`update batch set retry_of = $2, state = 'receiving' where id = $1`, [
       retry.id,
       origin.id,
     ]);
-    for (const batch of [held, calling, origin]) await age(batch, 2);
+    const undelivered = `
+      with told as (insert into event (project_id, type, batch_id, data)
+                    select project_id, 'batch.paused', id, '{}' from batch where id = $1 returning *)
+      insert into callback_event (xid, id, project_id, next_due_at) select xid, id, project_id, app_now() from told`;
+    await house.rows(undelivered, [told.id]);
+    for (const batch of [held, calling, origin, told]) await age(batch, 2);
+    await removeAll(retaining);
+    expect(await batches()).toEqual([held.id, calling.id, origin.id, told.id, retry.id]);
+    await house.rows(`update callback_event set next_due_at = null, sent_at = app_now()`);
     await removeAll(retaining);
     expect(await batches()).toEqual([held.id, calling.id, origin.id, retry.id]);
     await expect(forget(origin)).rejects.toThrow('still receiving');
     await house.rows(`update batch set state = 'running' where id = $1`, [retry.id]);
     await removeAll(retaining);
     expect(await batches()).toEqual([held.id, calling.id, retry.id]);
+    // Made by hand: a real retry has rows of `batch_retry_run`.
+    await house.rows(`update batch set retry_of = null where id = $1`, [retry.id]);
     await house.drive(worker);
   });
 });

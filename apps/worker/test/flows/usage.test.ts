@@ -9,11 +9,14 @@ import {
   type UsageRow,
 } from '@nightshift/db';
 import { afterEach, beforeEach, expect, inject, test } from 'vitest';
+import { cancelBatch } from '../../src/flows/cancel-batch/cancel-batch.ts';
 import { composeProviderBatch } from '../../src/flows/compose-provider-batch/compose-provider-batch.ts';
+import { finishBatch } from '../../src/flows/finish-batch/finish-batch.ts';
 import { forgetBatches } from '../../src/flows/forget-batches/forget-batches.ts';
 import { ingestResults } from '../../src/flows/ingest-results/ingest-results.ts';
 import { pollProviderBatches } from '../../src/flows/poll-provider-batches/poll-provider-batches.ts';
 import { submitProviderBatch } from '../../src/flows/submit-provider-batch/submit-provider-batch.ts';
+import type { FlowDeps, Hooks } from '../../src/flow-parts/deps.ts';
 import { openHouse, script, type House } from './house.ts';
 
 let house: House;
@@ -73,6 +76,52 @@ test('is the same while a batch runs, after its end and after it was forgotten',
   expect(await house.rows('select 1 from step')).toEqual([]);
   expect(await all()).toEqual(before);
 });
+
+test.each(['ends', 'is cancelled'])(
+  'is booked in portions, each once, before a big batch %s',
+  async (how) => {
+    const RUNS = 7;
+    const batch = await house.submit(
+      Array.from({ length: RUNS }, (_, index) => ({ input: `Hello ${index}.` })),
+    );
+    const worker = house.worker();
+    for (const flow of [composeProviderBatch, submitProviderBatch, pollProviderBatches, ingestResults])
+      await flow(worker);
+    if (how === 'is cancelled') await house.cancel(batch.id);
+    const before = await all();
+    const booked = async () =>
+      (await house.rows<Record<string, number>>('select state, usage_booked from batch'))[0]?.[
+        'usage_booked'
+      ];
+    expect(before[0]).toMatchObject([await tallies()]);
+    // Killed at the third portion: two are booked, and reads count them once.
+    if (how === 'ends') {
+      let portions = 0;
+      const hooks: Hooks = (point) => {
+        if (point !== 'finish.before_commit' || ++portions < 3) return;
+        dying.leases.close();
+        throw new Error('killed');
+      };
+      const dying: FlowDeps = house.worker({ hooks });
+      await expect(finishBatch(dying, 500, 2)).rejects.toThrow('killed');
+      await house.bury(dying);
+      await house.hasten();
+      expect(await booked()).toBe(4);
+      expect(await house.rows('select sum(completed)::int as completed from usage_day')).toEqual([
+        { completed: 4 },
+      ]);
+      expect(await all()).toEqual(before);
+      expect(await finishBatch(house.worker(), 500, 2)).toMatchObject({ state: 'completed' });
+    } else {
+      expect(await cancelBatch(worker, 2)).toMatchObject({ state: 'cancelled' });
+    }
+    expect(await booked()).toBe(6);
+    expect(await all()).toEqual(before);
+    expect(await house.rows('select sum(completed)::int as completed from usage_day')).toEqual([
+      { completed: RUNS },
+    ]);
+  },
+);
 
 test('counts each step on the day of its answer and each run on the day of its end', async () => {
   const worker = house.worker();

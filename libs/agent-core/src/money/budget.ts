@@ -1,3 +1,4 @@
+import { capReason } from '../model/cap-reason.ts';
 import { toUsd } from './to-usd.ts';
 
 /** Spending limits. Null: no limit. */
@@ -129,7 +130,7 @@ const NAMES: Readonly<Record<keyof Cap, string>> = {
 };
 
 function reasonOf(batch: Account, short: keyof Cap, amount: Amount): string {
-  return `${NAMES[short]} leaves no room for the next step, which ${describeNeed(batch, short, amount)}; raise it to go on.`;
+  return capReason(NAMES[short], describeNeed(batch, short, amount));
 }
 
 /** Returns why an account has no room for a step with this use; null if it has. */

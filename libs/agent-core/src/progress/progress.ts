@@ -1,4 +1,5 @@
 import type { BatchState } from '../machine/batch.ts';
+import { isCapReason } from '../model/cap-reason.ts';
 
 /** Phases of a batch, from a caller's view. */
 export const PHASES = [
@@ -125,8 +126,8 @@ function inProgress({ accepted, queued, requires_action, ended }: ProgressFacts)
 function waitingReasonOf(facts: ProgressFacts, phase: Phase): WaitingReason | null {
   if (phase === 'done') return null;
   if (phase === 'paused') {
-    const cause = facts.waits_for_room ? 'cap' : 'paused';
-    return { cause, message: facts.state_reason ?? 'The batch is paused.', until: null };
+    const message = facts.state_reason ?? 'The batch is paused.';
+    return { cause: isCapReason(message) ? 'cap' : 'paused', message, until: null };
   }
   const unsent = inProgress(facts) - facts.steps_at_provider;
   if (phase === 'running' && unsent > 0 && facts.credential_pause !== null) {

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { fc } from '../../../../test/fast-check.ts';
 import {
   ENDS_BEFORE_ETA,
+  noRoomReason,
   PHASES,
   progressOf,
   type ProgressFacts,
@@ -33,6 +34,15 @@ const RUNNING: ProgressFacts = {
   due_since: null,
   is_any_leased: false,
 };
+/** The reason that the budget gives for its pause. */
+const AT_CAP = noRoomReason(
+  {
+    cap: { cost_nanousd: null, output_tokens: 5 },
+    spent: { cost_nanousd: 0, output_tokens: 0 },
+    reserved: { cost_nanousd: 0, output_tokens: 0 },
+  },
+  { cost_nanousd: 0, output_tokens: 9 },
+);
 const of = (changes: Partial<ProgressFacts>) => progressOf({ ...RUNNING, ...changes });
 
 describe('the phase follows the state and the places of the runs', () => {
@@ -61,7 +71,9 @@ describe('a waiting batch says why, and has no ETA', () => {
   const pause = { reason: 'overloaded', until: at(400) };
   test.each<readonly [WaitingCause, Partial<ProgressFacts>]>([
     ['paused', { state: 'paused', state_reason: 'by hand' }],
-    ['cap', { state: 'paused', state_reason: 'at its cap', waits_for_room: true }],
+    ['cap', { state: 'paused', state_reason: AT_CAP, waits_for_room: true }],
+    ['paused', { state: 'paused', state_reason: 'Paused by request; resume it.', waits_for_room: true }],
+    ['paused', { state: 'paused', state_reason: 'The pilot has ended.', waits_for_room: true }],
     ['credential', { credential_pause: pause }],
     ['behind_another_batch', { queued: 90, steps_at_provider: 0 }],
     ['no_worker', { due_since: at(0), now: at(101) }],

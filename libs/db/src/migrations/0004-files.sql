@@ -279,9 +279,14 @@ alter table batch
   -- Days from its end until it is forgotten; null: RETENTION_DAYS of the workers decides.
   add column expires_in_days integer check (expires_in_days >= 1),
   add column expires_at timestamptz,
+  -- Runs below it are booked in usage_day; an ended batch is booked whole.
+  add column usage_booked integer not null default 0,
   add constraint batch_expires check (expires_at is null or (completed_at is not null and expires_in_days is not null));
 create index batch_by_end on batch (completed_at, id) where completed_at is not null;
 create index batch_expiring on batch (expires_at) where expires_at is not null;
+-- Reviews may keep batches for long: they stand apart.
+create index batch_by_retention on batch (apply, completed_at)
+  where completed_at is not null and expires_in_days is null and next_due_at is null;
 
 -- Batches that are gone for callers. The flow `forget-batches` removes their runs; the row stays, because revisions, passages
 -- and messages that stay name them.

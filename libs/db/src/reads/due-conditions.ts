@@ -1,6 +1,6 @@
 /** Conditions of due rows, shared by the claims and the look for due work. */
 import { sql, type RawBuilder } from 'kysely';
-import { UNMERGED } from '../fragments.ts';
+import { PLACE, UNMERGED } from '../fragments.ts';
 
 /** For a leased row: it is due and has no holder. */
 export const IS_DUE = sql`next_due_at <= app_now() and lease_until < app_now()`;
@@ -61,12 +61,15 @@ export function isOldDeletedItem(days: number): RawBuilder<boolean> {
 }
 
 /**
- * For an event: it is older than `days`, or of a transaction that this server has not begun.
+ * Selects the places of up to `limit` events that are older than `days`, and of up to `limit` events of transactions that this
+ * server has not begun. Each part reads the end of an index, because the planner does not know how many match.
  * Index: `event_by_age`, primary key.
  */
-export function isOldEvent(days: number): RawBuilder<boolean> {
-  return sql`(created_at < (select app_now()) - ${days} * interval '1 day'
-              or xid >= (select pg_snapshot_xmax(pg_current_snapshot())))`;
+export function oldEvents(days: number, limit: number): RawBuilder<unknown> {
+  return sql`
+    (select ${PLACE} from event where created_at < (select app_now()) - ${days} * interval '1 day' order by created_at limit ${limit})
+    union all
+    (select ${PLACE} from event where xid >= (select pg_snapshot_xmax(pg_current_snapshot())) order by xid, id limit ${limit})`;
 }
 
 /** For an upload: it began more than `hours` ago. Index: `upload_by_age`. */
@@ -106,17 +109,30 @@ export const IS_UNSETTLED: RawBuilder<boolean> = sql`(
 /**
  * Selects the ids of up to `limit` batches whose time is over, by the database's clock: `retentionDays` after their end, or
  * at the time of their own. Left out: batches with a callback to deliver, an open review, or a retry that is being received.
- * Index: `batch_by_end`, `batch_expiring`.
+ * `lookedAt`: only the oldest so many of each kind are examined; null: all.
+ * Index: `batch_by_retention`, `batch_expiring`, `callback_event_due`, read once a statement.
  */
-export function isExpired(retentionDays: number | null, limit: number): RawBuilder<unknown> {
+export function isExpired(
+  retentionDays: number | null,
+  limit: number,
+  lookedAt: number | null = null,
+): RawBuilder<unknown> {
   const is_free = sql`b.next_due_at is null and not ${IS_UNSETTLED}
-    and not exists (select from batch r where r.retry_of = b.id and r.state = 'receiving')`;
+    and not exists (select from batch r where r.retry_of = b.id and r.state = 'receiving')
+    and b.id not in (select e.batch_id from callback_event c
+                     cross join lateral (select batch_id from event where xid = c.xid and id = c.id ${UNMERGED}) e
+                     where c.next_due_at is not null and e.batch_id is not null)`;
   return sql`
-    (select b.id from batch b where b.expires_at <= (select app_now()) and ${is_free} order by b.expires_at limit ${limit})
+    (select b.id from (select * from batch where expires_at <= (select app_now()) order by expires_at limit ${lookedAt}::bigint) b
+      where ${is_free} order by b.expires_at limit ${limit})
     union all
-    (select b.id from batch b
-      where b.completed_at < (select app_now()) - ${retentionDays}::int * interval '1 day' and b.expires_in_days is null and ${is_free}
-      order by b.completed_at limit ${limit})`;
+    (select b.id from (values ('auto'), ('review')) a(apply)
+      cross join lateral (
+        select * from batch
+         where completed_at < (select app_now()) - ${retentionDays}::int * interval '1 day' and expires_in_days is null
+           and next_due_at is null and apply = a.apply
+         order by completed_at limit ${lookedAt}::bigint) b
+      where ${is_free} limit ${limit})`;
 }
 
 /** For a provider batch: all its steps are removed, and it is older than `days`. Index: `provider_batch_emptied`. */

@@ -10,9 +10,9 @@ import {
   isEmptied,
   isExpired,
   isOldDeletedItem,
-  isOldEvent,
   isOldKey,
   isOldUpload,
+  oldEvents,
 } from './due-conditions.ts';
 
 /** The parameters of a look for due work. */
@@ -33,7 +33,10 @@ export interface DueWorkQuestion<P extends ProviderBatchState, B extends BatchSt
   readonly provider_batch_days: number;
   /** Age at which uploads without an end are dropped. Unit: hours. */
   readonly upload_hours: number;
-  /** Maximum runs past their deadline to examine, including runs at the provider; null: all. */
+  /**
+   * Maximum runs past their deadline to examine, including runs at the provider, and maximum batches of each kind past their
+   * time, including batches that must wait; null: all.
+   */
   readonly late_runs_max: number | null;
 }
 
@@ -80,11 +83,11 @@ export async function readDueWork<P extends ProviderBatchState, B extends BatchS
              or exists (select from agent where keeps_blocks)
              or exists (select from idempotency_key where ${isOldKey(question.idempotency_key_days)})
              or exists (select from deleted_item where ${isOldDeletedItem(question.deleted_item_days)})
-             or exists (select from event where ${isOldEvent(question.event_days)})
+             or exists (${oldEvents(question.event_days, 1)})
              or exists (select from upload where ${isOldUpload(question.upload_hours)}) as sweep,
            ${isAuditDue(question.audit_interval_ms)} as audit,
            exists (select from forgotten_batch where ${IS_DUE})
-             or exists (${isExpired(question.retention_days, 1)})
+             or exists (${isExpired(question.retention_days, 1, question.late_runs_max)})
              or exists (select from provider_batch where ${isEmptied(question.provider_batch_days)}) as forget,
            exists (select from schedule where next_due_at <= app_now() + interval '1 minute') as schedules
   `.execute(db);

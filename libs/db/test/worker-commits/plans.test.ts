@@ -14,6 +14,7 @@ import {
   commitWaitingRunsStarted,
   createAgents,
   DEFAULT_PROJECT_ID,
+  forgetEvents,
   holdLease,
   inTransaction,
   lockRuns,
@@ -87,6 +88,7 @@ beforeAll(async () => {
     'conversation',
     'batch',
     'run_chunk',
+    'event',
     'agent',
     'agent_block',
     'block',
@@ -253,6 +255,28 @@ describe.each(['never counted', 'counted before the last step', 'counted while n
       const [look] = await explain(database.url, (trx) => readUnsendableSteps(trx, lease!.id));
       const runs = [...nodesOf(look!.plan)].filter((node) => node['Relation Name'] === 'run');
       expect(runs.map((node) => node['Actual Rows']! * node['Actual Loops']!)).toEqual(runs.map(() => 0));
+    });
+
+    test('a run past its deadline elsewhere makes them read no other run, and one of the batch is found', async () => {
+      const [own = ''] = await someOpen();
+      const overdue = (trx: Tx, isOwn: boolean) =>
+        sql`
+        update run set deadline_at = '2020-01-01', overdue_from = '2020-01-01'
+         where id = ${isOwn ? sql`${own}::uuid` : sql`(select id from run where state = 'queued' limit 1)`}`.execute(
+          trx,
+        );
+      for (const isOwn of [false, true]) {
+        const plans = await explain(database.url, async (trx) => {
+          await overdue(trx, isOwn);
+          await sql`delete from step where provider_batch_id = ${lease!.id}::uuid and state <> 'sealed'`.execute(
+            trx,
+          );
+          expect(await readUnsendableSteps(trx, lease!.id)).toBe(isOwn);
+        });
+        // The sealed steps of the batch are counted once; the steps of the one run are looked up.
+        expect(Math.max(...rowsReadOf(plans.slice(-1), 'run'))).toBeLessThanOrEqual(1);
+        expect(Math.min(...rowsReadOf(plans.slice(-1), 'step'))).toBeLessThanOrEqual(4);
+      }
     });
 
     test('a plan with a scan is detected', async () => {
@@ -658,6 +682,34 @@ test.each<readonly [string, (trx: Tx) => Promise<unknown>]>([
     const read = ['batch', 'provider_batch'].flatMap((table) => rowsReadOf([{ statement, plan }], table));
     expect({ statement, read }).toEqual({ statement, read: read.map(() => 0) });
   }
+});
+
+test('a look for work reads no kept event, and a forgetting only old ones', async () => {
+  await clear(db);
+  await sql`delete from event`.execute(db);
+  await sql`
+    insert into event (project_id, type, batch_id, data)
+    select ${DEFAULT_PROJECT_ID}::uuid, 'batch.running', gen_random_uuid(), '{}' from generate_series(1, 30_000)`.execute(
+    db,
+  );
+  const look = async (trx: Tx): Promise<void> => {
+    const { sweep } = await readDueWork(trx, { ...QUESTION, late_runs_max: 1 });
+    await forgetEvents(trx, QUESTION.event_days);
+    expect(sweep).toBe(isOld);
+  };
+  let isOld = false;
+  for (const isCounted of [false, true]) {
+    if (isCounted) await sql`analyze event`.execute(db);
+    expect(Math.max(...rowsReadOf(await explain(database.url, look), 'event'))).toBe(0);
+  }
+  isOld = true;
+  await sql`update event set created_at = created_at - interval '31 days' where id in (select id from event order by id limit 2)`.execute(
+    db,
+  );
+  expect(Math.max(...rowsReadOf(await explain(database.url, look), 'event'))).toBeLessThanOrEqual(2);
+  await forgetEvents(db, QUESTION.event_days);
+  const { rows } = await sql<{ count: number }>`select count(*)::int as count from event`.execute(db);
+  expect(rows).toEqual([{ count: 29_998 }]);
 });
 
 test('a sweep for waiting runs reads only their conversations', async () => {

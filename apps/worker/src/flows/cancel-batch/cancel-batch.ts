@@ -1,4 +1,4 @@
-import { areTwins, decideFinish, isError } from '@nightshift/agent-core';
+import { areTwins, decideFinish, isError, type BatchState } from '@nightshift/agent-core';
 import {
   claimDueBatches,
   claimProviderBatch,
@@ -7,6 +7,7 @@ import {
   commitParkedRunsReleased,
   commitRunsCancelled,
   commitUnsentDue,
+  commitUsagePortion,
   deleteStagedLines,
   holdLease,
   inTransaction,
@@ -21,6 +22,8 @@ import type { FlowDeps, FlowReport } from '../../flow-parts/deps.ts';
 
 const FLOW = 'cancel-batch';
 const RUNS_PER_COMMIT = 1_000;
+/** Runs whose use is booked in one transaction. */
+const RUNS_PER_BOOKING = 5_000;
 /** Interval while runs may still become idle, or a cancel upstream is open. Unit: milliseconds. */
 const LOOK_AGAIN_MS = 5_000;
 /** Interval while only ingest or tool calls are left, whose end sends a signal. Unit: milliseconds. */
@@ -36,7 +39,10 @@ const DECIDED_BEFORE_MS = 60_000;
  * - With no open run, the batch becomes `cancelled`. Until then the flow comes back: often at first, seldom once only
  *   waiting is left.
  */
-export async function cancelBatch(deps: FlowDeps): Promise<FlowReport> {
+export async function cancelBatch(
+  deps: FlowDeps,
+  runsPerBooking: number = RUNS_PER_BOOKING,
+): Promise<FlowReport> {
   const { db, claimant, bell, hooks } = deps;
   const [batch] = await claimDueBatches(db, ['cancelling'], 1, claimant);
   if (batch === undefined) return { flow: FLOW, worked: false };
@@ -63,11 +69,7 @@ export async function cancelBatch(deps: FlowDeps): Promise<FlowReport> {
     await hooks?.('cancel.after_upstream');
     const isQuiet = cancelled === 0 && !isReleased && isOver && (batch.stopping_ms ?? 0) > DECIDED_BEFORE_MS;
     const again_in_ms = isQuiet ? REST_MS : LOOK_AGAIN_MS;
-    const state = await inTransaction(db, async (trx) => {
-      const decided = decideFinish(await lockForFinish(trx, lease));
-      await commitBatchFinish(trx, lease, decided, again_in_ms);
-      return decided;
-    });
+    const state = await finish(deps, lease, again_in_ms, runsPerBooking);
     if (state !== null) await bell.ring([{ kind: 'webhook', id: batch.id }]);
     return {
       flow: FLOW,
@@ -80,6 +82,25 @@ export async function cancelBatch(deps: FlowDeps): Promise<FlowReport> {
       ...(state === null ? { again_in_ms } : {}),
     };
   });
+}
+
+/** Ends the batch if no run is open, after it has booked the use of a big batch portion by portion. */
+async function finish(
+  { db }: FlowDeps,
+  lease: Lease,
+  againInMs: number,
+  runsPerBooking: number,
+): Promise<BatchState | null> {
+  for (;;) {
+    const end = await inTransaction(db, async (trx) => {
+      const facts = await lockForFinish(trx, lease);
+      const state = decideFinish(facts);
+      const isMore = state !== null && (await commitUsagePortion(trx, lease, facts.total, runsPerBooking));
+      if (!isMore) await commitBatchFinish(trx, lease, state, againInMs);
+      return isMore ? null : { state };
+    });
+    if (end !== null) return end.state;
+  }
 }
 
 /** Deletes the staged lines of a batch that was cancelled while it was received. */

@@ -12,6 +12,7 @@ import {
   claimDueBatches,
   commitBatchFinish,
   commitPilotEnd,
+  commitUsagePortion,
   inTransaction,
   lockForFinish,
   readPilotFacts,
@@ -30,17 +31,20 @@ const FLOW = 'finish-batch';
 const LOOK_AGAIN_MS = 60_000;
 /** Agents whose held changes are accepted in one transaction. */
 const AGENTS_PER_PORTION = 500;
+/** Runs whose use is booked in one transaction. */
+const RUNS_PER_PORTION = 5_000;
 
 /**
  * Ends one batch whose last run has ended, or its pilot. Concurrent workers take turns by the lease and the row lock.
  * After its pilot a batch pauses, or its other runs are queued, in one transaction.
  * A batch whose failures have reached its `stop_when` is cancelled instead.
  * A batch with a hold rule first accepts its held changes, portion by portion; the last portion ends it. After a crash the
- * portions start again: settled changes are skipped.
+ * portions start again: settled changes are skipped. The use of a big batch is booked before, portion by portion.
  */
 export async function finishBatch(
   deps: FlowDeps,
   agentsPerPortion: number = AGENTS_PER_PORTION,
+  runsPerPortion: number = RUNS_PER_PORTION,
 ): Promise<FlowReport> {
   const { db, claimant, bell } = deps;
   const [batch] = await claimDueBatches(db, ['running', 'paused'], 1, claimant);
@@ -53,12 +57,15 @@ export async function finishBatch(
     let state: BatchState | null;
     let pilot: PilotMove | null = null;
     for (;;) {
-      const portion = await finishPortion(deps, lease, after, agentsPerPortion);
+      const portion = await finishPortion(deps, lease, after, {
+        agents: agentsPerPortion,
+        runs: runsPerPortion,
+      });
       ({ state, after } = portion);
       pilot ??= portion.pilot;
       accepted += portion.accepted;
       held_agents += portion.held_agents;
-      if (after === null) break;
+      if (portion.is_last) break;
     }
     if (pilot !== null && pilot.queued > 0) await bell.ring([{ kind: 'compose', id: '*' }]);
     if (state === 'cancelling') await bell.ring([{ kind: 'cancel', id: batch.id }]);
@@ -77,6 +84,7 @@ export async function finishBatch(
 
 type Portion = Pick<AcceptedPortion, 'accepted' | 'held_agents' | 'after'> & {
   readonly state: BatchState | null;
+  readonly is_last: boolean;
   /** Null: no pilot has ended. */
   readonly pilot: PilotMove | null;
 };
@@ -87,26 +95,33 @@ interface PilotMove {
   readonly queued: number;
 }
 
-/** Accepts a portion of the held changes where the batch has a hold rule, and ends the batch after the last. */
+/**
+ * Books a portion of the use; after the last, accepts a portion of the held changes where the batch has a hold rule, and ends the
+ * batch after the last.
+ */
 function finishPortion(
   { db, hooks }: FlowDeps,
   lease: HeldLease,
   from: string | null,
-  limit: number,
+  limits: { readonly agents: number; readonly runs: number },
 ): Promise<Portion> {
   return inTransaction(db, async (trx) => {
     const facts = await lockForFinish(trx, lease);
     if (await stopAtFailures(trx, lease, facts)) return STOPPED;
     const pilot = facts.pilot_is_over ? await endPilot(trx, lease, facts) : null;
     const state = decideFinish(facts);
+    if (state !== null && (await commitUsagePortion(trx, lease, facts.total, limits.runs))) {
+      await hooks?.('finish.before_commit');
+      return { state, pilot, ...NOTHING_ACCEPTED, after: from, is_last: false };
+    }
     const accepts = facts.hold_if !== null && (state === 'completed' || state === 'failed');
     const { accepted, held_agents, after } = accepts
-      ? await acceptByRule(trx, lease.id, facts.hold_if, { after: from, limit })
+      ? await acceptByRule(trx, lease.id, facts.hold_if, { after: from, limit: limits.agents })
       : NOTHING_ACCEPTED;
     await hooks?.('finish.before_commit');
     // After its pilot, only the end of a run makes the batch due.
     if (after === null) await commitBatchFinish(trx, lease, state, pilot === null ? LOOK_AGAIN_MS : null);
-    return { state, pilot, accepted, held_agents, after };
+    return { state, pilot, accepted, held_agents, after, is_last: after === null };
   });
 }
 
@@ -135,5 +150,12 @@ async function endPilot(
   return { state: decided.state, queued: await commitPilotEnd(trx, { id, state }, decided) };
 }
 
-const STOPPED = { state: 'cancelling', pilot: null, accepted: 0, held_agents: 0, after: null } as const;
+const STOPPED = {
+  state: 'cancelling',
+  pilot: null,
+  accepted: 0,
+  held_agents: 0,
+  after: null,
+  is_last: true,
+} as const;
 const NOTHING_ACCEPTED = { accepted: 0, held_agents: 0, after: null };

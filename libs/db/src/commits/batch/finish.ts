@@ -43,9 +43,8 @@ export async function lockForFinish(trx: Tx, lease: Lease): Promise<FinishFacts>
 }
 
 /**
- * Ends a batch, whose reason for a cancel stays, or leaves it until a commit makes it due again or `lookAgainMs` has passed, and releases the lease. Its end makes its schedule due: a
- * tick may wait for it.
- * Its use is booked by day.
+ * Ends a batch, or leaves it open until a commit makes it due or `lookAgainMs` has passed, and releases the lease. A cancelled
+ * batch keeps the reason of its cancel. The end books the rest of the batch's use and makes its schedule due.
  * Throws: `fenced`. Locks: the batch, rows of `usage_day`, then its schedule.
  */
 export async function commitBatchFinish(
@@ -74,7 +73,7 @@ export async function commitBatchFinish(
   const [batch] = rows;
   if (batch === undefined) throw fenced(lease);
   if (state === null) return;
-  await bookUsage(trx, lease.id);
+  await bookUsage(trx, lease.id, null);
   if (batch.schedule_id === null) return;
   await trx
     .updateTable('schedule')

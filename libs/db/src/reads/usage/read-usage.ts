@@ -38,7 +38,7 @@ const SUMS = sql.join(USAGE_SUMS.map((name) => sql`sum(u.${sql.ref(name)})::bigi
 
 /**
  * Reads the use between two days, by key. Ended batches are in `usage_day`, also those that were forgotten since; open batches
- * are summed from their steps, in the same snapshot, so nothing counts twice. With `tag` a batch counts under each of its tags.
+ * are summed from their steps, in the same snapshot, so nothing counts twice. Batches of later days are not read. With `tag` a batch counts under each of its tags.
  * Index: the unique key of `usage_day`, `batch_open`, the unique (batch, ordinal), primary keys.
  */
 export async function readUsage(
@@ -49,12 +49,14 @@ export async function readUsage(
 ): Promise<readonly UsageRow[]> {
   const columns = sql`${USAGE_KEY}, ${sql.join(USAGE_SUMS.map((name) => sql.ref(name)))}`;
   const ofDays = sql`project_id = ${projectId}::uuid and day between ${from}::date and ${to}::date`;
+  const isOpen = sql`b.completed_at is null and b.project_id = ${projectId}::uuid
+    and b.created_at < (${to}::date + 1)::timestamp at time zone 'UTC'`;
   const byTag = sql`left join lateral unnest(case when u.tags = '{}' then array[null::text] else u.tags end) as t(tag) on true`;
   const { rows } = await sql<UsageRow>`
     with used as (
       select ${columns} from usage_day where ${ofDays}
       union all
-      select ${columns} from (${usageOf(sql`b.completed_at is null`)}) open where ${ofDays})
+      select ${columns} from (${usageOf(isOpen)}) open where ${ofDays})
     select ${KEYS[grouping]} as key, ${SUMS}
       from used u ${grouping === 'tag' ? byTag : sql``}
      group by 1 order by 1

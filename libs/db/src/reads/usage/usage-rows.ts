@@ -1,4 +1,5 @@
 import { sql, type RawBuilder } from 'kysely';
+import { UNMERGED } from '../../fragments.ts';
 
 /** The sums of a row of usage, in the order of `usage_day`. */
 export const USAGE_SUMS = [
@@ -20,16 +21,21 @@ export const USAGE_KEY = sql`project_id, day, model, tags, schedule_id`;
 const SUMS = sql.join(USAGE_SUMS.map((name) => sql`sum(u.${sql.ref(name)})::bigint as ${sql.ref(name)}`));
 
 /**
- * Selects the use of batches `b` by UTC day, model, tags and schedule: answers and paid failures on their day, runs on the day of
- * their end. Both stay as they are once written, so the sums of a batch do not change after its end.
+ * Selects the use of batches `b`, or of some of their runs `r`, by UTC day, model, tags and schedule: answers and paid failures on their day, runs on the day of
+ * their end. Both stay as they are once written, so the sums of a batch do not change after its end. Booked runs are left out.
  * Index: the unique (batch, ordinal), primary keys of `step` and `definition`.
  */
-export function usageOf(condition: RawBuilder<unknown>): RawBuilder<unknown> {
+export function usageOf(
+  condition: RawBuilder<unknown>,
+  runs: RawBuilder<unknown> = sql`true`,
+): RawBuilder<unknown> {
   return sql`
     select b.project_id, u.day, d.model, b.tags, b.schedule_id, ${SUMS}
-      from (select id, project_id, schedule_id, array(select distinct t from unnest(tags) t order by t) as tags
+      from (select id, project_id, schedule_id, usage_booked, array(select distinct t from unnest(tags) t order by t) as tags
               from batch b where ${condition}) b
-      join run r on r.batch_id = b.id
+     cross join lateral (
+       select id, definition_id, state, ended_at from run r
+        where batch_id = b.id and ordinal >= b.usage_booked and ${runs} ${UNMERGED}) r
       join definition d on d.id = r.definition_id
      cross join lateral (
        select (coalesce(s.applied_at, s.ended_at) at time zone 'UTC')::date as day,
