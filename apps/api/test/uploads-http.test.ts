@@ -65,6 +65,24 @@ describe('an upload over a connection', () => {
     posted.destroy();
   });
 
+  test('whose batch another upload has stored meanwhile returns it, also when its own lines cannot be deleted', async () => {
+    const headers = { 'idempotency-key': 'twice' };
+    const [slow, quick] = [post(headers), post(headers)];
+    const answers = [answerOf(slow), answerOf(quick)];
+    slow.write(lines(5));
+    await expect.poll(async () => (await staged())?.uploads, { timeout: 20_000 }).toBe(1);
+    quick.end(lines(10));
+    expect((await answers[1])?.status).toBe(200);
+    await api.database.pool.query(`
+      create function fail() returns trigger language plpgsql as 'begin raise ''No change now.''; end';
+      create trigger fail before delete on upload for each row execute function fail();
+    `);
+    slow.end(lines(5, 5));
+    const [first, second] = await Promise.all(answers);
+    await api.database.pool.query('drop function fail cascade; delete from staged_line; delete from upload');
+    expect([first?.status, first?.body['id']]).toEqual([200, second?.body['id']]);
+  });
+
   test('is not held by the routes of others, and holds none of them', async () => {
     const posted = post();
     const answered = answerOf(posted);

@@ -68,6 +68,13 @@ async function acceptAll() {
   }
 }
 
+/** Makes every change of a table fail, until the function `fail` is dropped. */
+const failOn = (table: string, change: 'insert' | 'delete') =>
+  api.database.pool.query(`
+    create function fail() returns trigger language plpgsql as 'begin raise ''No change now.''; end';
+    create trigger fail before ${change} on ${table} for each row execute function fail();
+  `);
+
 /** The errors of a refused upload, after which nothing is stored or staged. */
 async function refused(...[lines, headers, url]: Parameters<typeof upload>) {
   const [before, wasStaged] = [await countRows(api), await staged()];
@@ -222,6 +229,9 @@ describe('an upload is refused, with nothing stored or staged, for', () => {
     expect((await refused([{ batch: { hold_if: { shrinks_by: 0.5 } } }, request('a')])).errors).toEqual([
       line(1, '/batch/hold_if', 'needs apply: review'),
     ]);
+    expect((await refused([{ batch: { callback_events: ['paused'] } }, request('a')])).errors).toEqual([
+      line(1, '/batch/callback_events', 'needs callback_url: the events are sent there'),
+    ]);
   });
 
   test('a cut or wrong gzip, a cut zstd, and another encoding', async () => {
@@ -289,6 +299,14 @@ describe('an upload is refused, with nothing stored or staged, for', () => {
       { path: '/lines/3/max_steps', message: expect.stringContaining('2^53') },
       { path: '/lines/4', message: expect.stringContaining('__proto__') },
     ]);
+  });
+
+  test('a wrong line while the database refuses the lines before it', async () => {
+    await failOn('staged_line', 'insert');
+    const lines = [...numbered(9_000, () => ({ input: 'x'.repeat(200) })), { agent_id }];
+    const { status, errors } = await refused(lines);
+    await api.database.pool.query('drop function fail cascade');
+    expect([status, errors]).toEqual([422, [line(9_001, '', 'must have exactly one of messages and input')]]);
   });
 
   test('an unknown agent in the last line', async () => {

@@ -53,7 +53,8 @@ async function fillTemplate(
   hold: (bytes: number) => void,
 ): Promise<readonly NewRun[]> {
   const filler = createFiller(template, '/template/input', hold);
-  const { runs, fields, isAll } = await filler.fill(inputs, (index) => `/inputs/${index}`);
+  const pathOf = (index: number): string => `/inputs/${index}`;
+  const { runs, fields, isAll } = await filler.fill(inputs, pathOf, Infinity);
   const [first] = fields;
   if (first === undefined) return runs;
   throw new NightshiftError(
@@ -68,15 +69,18 @@ export interface Filler {
   /** A run without its input. */
   readonly shared: NewRun;
   /**
-   * Fills in inputs in portions, and serves other requests between them; stops after a hundred errors.
+   * Fills in inputs in portions, and serves other requests between them; stops after a hundred errors, or after about
+   * `charsWanted` characters. `filled` counts the inputs before the stop.
    * Throws: `payload_too_large` when the filled texts of the batch, or the time for them, exceed their limits.
    */
   fill(
     inputs: readonly TemplateInput[],
     pathOf: (index: number) => string,
+    charsWanted: number,
   ): Promise<{
     readonly runs: readonly NewRun[];
     readonly fields: readonly FieldError[];
+    readonly filled: number;
     readonly isAll: boolean;
   }>;
 }
@@ -97,7 +101,8 @@ export function createFiller(
   let spentMs = 0;
   let asked = 0;
 
-  const fill: Filler['fill'] = async (inputs, pathOf) => {
+  const fill: Filler['fill'] = async (inputs, pathOf, charsWanted) => {
+    const charsEnd = chars + charsWanted;
     const runs: NewRun[] = [];
     const fields: FieldError[] = [];
     const fillIn = (inputPath: string, { custom_id, variables }: TemplateInput): void => {
@@ -118,17 +123,17 @@ export function createFiller(
     };
 
     let next = 0;
+    const isDone = (): boolean => next >= inputs.length || fields.length >= ISSUES_MAX || chars >= charsEnd;
     const fillPortion = (): void => {
       const startedAt = performance.now();
       for (let input = inputs[next]; input !== undefined; input = inputs[++next]) {
-        if (fields.length >= ISSUES_MAX || performance.now() - startedAt > HELD_MS_MAX) return;
+        if (isDone() || performance.now() - startedAt > HELD_MS_MAX) return;
         fillIn(`${pathOf(next)}/variables`, input);
       }
     };
 
-    asked += inputs.length;
-    const fillMsMax = FILL_MS_MAX * Math.ceil(asked / INPUTS_PER_FILL_MS_MAX);
-    while (next < inputs.length && fields.length < ISSUES_MAX) {
+    const fillMsMax = FILL_MS_MAX * Math.ceil((asked + inputs.length) / INPUTS_PER_FILL_MS_MAX);
+    while (!isDone()) {
       await setImmediate();
       if (spentMs > fillMsMax) throw tooMuch(`took more than ${fillMsMax / 1000} s`);
       const startedAt = performance.now();
@@ -141,7 +146,8 @@ export function createFiller(
         named({ path: inputPath, message: `take more than ${INPUT_MS_MAX / 1000} s` }, input.custom_id),
       );
     }
-    return { runs, fields, isAll: next >= inputs.length };
+    asked += next;
+    return { runs, fields, filled: next, isAll: next >= inputs.length };
   };
   return { shared, fill };
 }

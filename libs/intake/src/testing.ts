@@ -33,8 +33,11 @@ export async function storeLines(
   const [prices, projectId, batch_id, now] = [SHIPPED_PRICES, DEFAULT_PROJECT_ID, newId(), await readNow(db)];
   const head = { options, template, path: '', filled_chars_max: 1_000_000 };
   const plan = openLinePlan({ db, projectId, prices, now }, head);
-  const { lines, errors } = await plan.plan(requests.map((request, index) => ({ line: index + 1, request })));
+  const { lines, errors, taken } = await plan.plan(
+    requests.map((request, index) => ({ line: index + 1, request })),
+  );
   if (errors.length > 0) throw new Error(JSON.stringify(errors));
+  if (taken < requests.length) throw new Error('The filled templates are too large for a test.');
   await openUpload(db, projectId, batch_id);
   await stageLines(db, [encodeLines({ batch_id, project_id: projectId }, 0, lines)]);
   const { shared } = plan;

@@ -82,6 +82,16 @@ export const templateValues = z
   })
   .meta({ id: 'TemplateVariables' });
 
+/** Refuses options without the options that they need. */
+export function refineOptions(
+  body: Readonly<Partial<Record<'callback_events' | 'callback_url' | 'hold_if' | 'apply', unknown>>>,
+  refuse: (field: string, message: string) => void,
+): void {
+  if (Array.isArray(body.callback_events) && body.callback_events.length > 0 && body.callback_url == null)
+    refuse('callback_events', 'needs callback_url: the events are sent there');
+  if (body.hold_if != null && body.apply !== 'review') refuse('hold_if', 'needs apply: review');
+}
+
 export const batchInput = z
   .strictObject({
     requests: listOf(requestInput, 100_000).nullish().describe('One run per request.'),
@@ -157,9 +167,7 @@ export const batchInput = z
     const { requests, template, inputs, agents } = body;
     const refuse = (field: string, message: string): void =>
       context.addIssue({ code: 'custom', path: field.split('/'), message });
-    if ((body.callback_events?.length ?? 0) > 0 && body.callback_url == null)
-      refuse('callback_events', 'needs callback_url: the events are sent there');
-    if (body.hold_if != null && body.apply !== 'review') refuse('hold_if', 'needs apply: review');
+    refineOptions(body, refuse);
     if (agents != null) {
       refineFleet(body, refuse);
       return;

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { batchInput } from './batch.ts';
+import { batchInput, refineOptions } from './batch.ts';
 
 /** The batch of an upload: a JSON body without its requests, and without the fields of a fleet. */
 const uploadBatch = z
@@ -10,10 +10,9 @@ const uploadBatch = z
     ...{ max_cost_usd_per_run: true, max_output_tokens_per_run: true, blocks: true, instruction: true },
     ...{ prompt: true, create_blocks: true, parts_max: true },
   })
-  .superRefine(({ hold_if, apply }, context) => {
-    if (hold_if == null || apply === 'review') return;
-    context.addIssue({ code: 'custom', path: ['hold_if'], message: 'needs apply: review' });
-  })
+  .superRefine((batch, context) =>
+    refineOptions(batch, (field, message) => context.addIssue({ code: 'custom', path: [field], message })),
+  )
   .meta({ id: 'UploadBatch' });
 
 /** The optional first line of an upload. */

@@ -2,6 +2,7 @@ import { Socket } from 'node:net';
 import type { Readable } from 'node:stream';
 import { NightshiftError } from '@nightshift/agent-core';
 import { errorCodes, type FastifyContextConfig, type FastifyRequest } from 'fastify';
+import { allowBodyTime } from '../body-time.ts';
 import type { App } from '../context.ts';
 import { handedOver } from '../large-bodies/handed-over.ts';
 
@@ -39,6 +40,7 @@ export function acceptLines(app: App): void {
       done(new errorCodes.FST_ERR_CTP_INVALID_MEDIA_TYPE());
       return;
     }
+    allowBodyTime(request);
     uploads.set(request, handedOver.getStore()?.lines ?? payload);
     done(null, undefined);
   });

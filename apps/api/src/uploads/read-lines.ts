@@ -21,8 +21,6 @@ export interface Lines {
   /** Number of the first, from 1. */
   readonly first: number;
   readonly texts: readonly string[];
-  /** Size of all together. */
-  readonly bytes: number;
 }
 
 /** Bytes that are decoded at once. */
@@ -131,13 +129,13 @@ function createSplitter(limits: UploadLimits): (part: Buffer, isLast: boolean) =
       throw tooLarge(
         `The upload has more than ${limits.lines.toLocaleString('en')} lines. Split it over several.`,
       );
-    if (emptyLine === null && !texts.includes('')) return { first, texts, bytes: block.length };
+    if (emptyLine === null && !texts.includes('')) return { first, texts };
     const kept = texts.filter((text, index) => {
       if (text !== '' && emptyLine !== null) throw lineError(emptyLine, 'is empty: remove it');
       if (text === '') emptyLine ??= first + index;
       return text !== '';
     });
-    return kept.length === 0 ? null : { first, texts: kept, bytes: block.length };
+    return kept.length === 0 ? null : { first, texts: kept };
   };
   return (part, isLast) => {
     const end = isLast ? part.length : part.lastIndexOf(LINE_FEED);

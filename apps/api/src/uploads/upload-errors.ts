@@ -22,10 +22,14 @@ export function createUploadErrors(): UploadErrors {
     },
     isEmpty: () => fields.length === 0,
     throwIfAny: () => {
-      const [first] = fields;
-      if (first === undefined) return;
-      const message = `${sentence(`${first.path}: ${first.message}`)} Nothing was stored.`;
-      throw new NightshiftError(code, message, { fields, fields_total: total });
+      if (fields.length > 0) throw refusalOf({ code, fields, total });
     },
   };
+}
+
+/** Creates the refusal of an upload; its message is the first error. */
+export function refusalOf({ code, fields, total }: LineErrors): NightshiftError {
+  const [first = { path: '', message: '' }] = fields;
+  const message = `${sentence(`${first.path}: ${first.message}`)} Nothing was stored.`;
+  return new NightshiftError(code, message, { fields, fields_total: total });
 }

@@ -191,6 +191,18 @@ describe('a batch of staged lines', () => {
     expect(await batchOf(id)).toMatchObject({ state: 'completed', completed: 4 });
   });
 
+  test('does not run with fewer runs than it had lines when lines are lost', async () => {
+    const id = await storeLines(db, requests(600));
+    await house.rows('delete from staged_line where batch_id = $1 and ordinal >= 500', [id]);
+    await expect(acceptBatch(worker)).rejects.toThrow(
+      `Batch ${id} has 600 lines, but no line is staged after 500`,
+    );
+    expect(await batchOf(id)).toMatchObject({ state: 'receiving', accepted: 500 });
+    await house.cancel(id);
+    await house.drive(worker, { hasten: true });
+    expect(await batchOf(id)).toMatchObject({ state: 'cancelled', total: 500 });
+  });
+
   test('sends its pilot first', async () => {
     const id = await storeLines(db, requests(600), { pilot: { runs: 3, then: 'pause' } });
     await house.drive(worker);

@@ -19,6 +19,7 @@ const PORTION_BYTES_MAX = 8 * 1024 * 1024;
 /**
  * Makes the runs of the next staged lines of a batch and deletes the lines; null after the last. A line whose agent was
  * deleted, or no longer fits, is skipped with its reason. The caller holds the batch.
+ * Throws: for lines that are lost.
  */
 export async function acceptLines(
   trx: Tx,
@@ -29,7 +30,14 @@ export async function acceptLines(
   const { id, project_id, agents_taken } = batch;
   const limits = { lines: lines_max, bytes: PORTION_BYTES_MAX };
   const staged = await takeStagedLines(trx, id, agents_taken, limits);
-  if (staged.length === 0) return null;
+  if (staged.length === 0) {
+    const lines = batch.total + agents_taken - batch.accepted;
+    if (agents_taken < lines)
+      throw new Error(
+        `Batch ${id} has ${lines} lines, but no line is staged after ${agents_taken}. Cancel it.`,
+      );
+    return null;
+  }
   const all = staged.map((line) => fromStagedLine(line, source.shared));
   const requested = requestedDefinitions(all);
   const distinct = distinctDefinitions(requested);

@@ -1,4 +1,10 @@
-import { NightshiftError, type ErrorCode, type FieldError, type PriceTable } from '@nightshift/agent-core';
+import {
+  ISSUES_MAX,
+  NightshiftError,
+  type ErrorCode,
+  type FieldError,
+  type PriceTable,
+} from '@nightshift/agent-core';
 import {
   readRunAgents,
   requestedDefinitions,
@@ -23,6 +29,9 @@ import { PLAIN_RUN, toStagedLine } from './staged-run.ts';
 const AGENTS_PER_READ = 1_000;
 /** Agents that are remembered from one portion to the next. */
 const AGENTS_KEPT = 20_000;
+
+/** Characters of filled templates at which a portion ends. */
+const FILLED_CHARS_PER_PORTION = 2_000_000;
 
 /** The facts that lines are checked against. */
 export interface LineFacts {
@@ -60,6 +69,8 @@ export interface LineErrors {
 
 /** A portion of lines to stage, and the errors in it. */
 export interface PlannedLines {
+  /** Number of the lines that were checked: the first ones. The others are for the next portion. */
+  readonly taken: number;
   readonly lines: readonly StagedLine[];
   readonly errors: readonly LineErrors[];
 }
@@ -70,7 +81,10 @@ export interface LinePlan {
   readonly shared: NewRun;
   /** Whether a line had a cap of its own. */
   hasCappedRuns(): boolean;
-  /** Checks a portion as {@link planBatch} checks a batch. Throws: a refusal of the batch itself. */
+  /**
+   * Checks a portion as {@link planBatch} checks a batch, or its first lines if their filled templates are large.
+   * Throws: a refusal of the batch itself.
+   */
   plan(lines: readonly UploadLine[]): Promise<PlannedLines>;
 }
 
@@ -112,20 +126,22 @@ export function openLinePlan(facts: LineFacts, head: UploadHead): LinePlan {
     const fields: FieldError[] = [];
     for (const { line, request } of lines)
       fields.push(...(await checkSchemas(linePath(line), request as RunRequest)));
-    return { runs: lines.map(({ request }) => toNewRun(request as RunRequest)), fields, isAll: true };
+    const runs = lines.map(({ request }) => toNewRun(request as RunRequest));
+    return { runs, fields, taken: lines.length, isAll: true };
   };
 
-  const plan = async (lines: readonly UploadLine[]): Promise<PlannedLines> => {
+  const plan = async (given: readonly UploadLine[]): Promise<PlannedLines> => {
     if (!isTemplateChecked && template !== null) {
       refuse(await checkSchemas(templatePath, template));
       isTemplateChecked = true;
     }
-    const { runs, fields, isAll } = await toRuns(lines);
+    const { runs, fields, taken, isAll } = await toRuns(given);
+    const lines = given.slice(0, taken);
     const errors: LineErrors[] = [];
     if (fields.length > 0)
       errors.push({ code: 'validation_failed', fields, total: isAll ? fields.length : null });
     // Runs of a template stand at other places once an input is wrong.
-    if (runs.length < lines.length) return { lines: [], errors };
+    if (runs.length < lines.length) return { taken, lines: [], errors };
     hasCappedRuns ||= template === null && runs.some(({ cap }) => cap !== undefined && isCapped(cap));
     const places: BatchPlaces = { batch: path, runOf: (index) => linePath(lines[index]?.line ?? 0) };
     const shared_path = template === null ? null : templatePath;
@@ -141,14 +157,20 @@ export function openLinePlan(facts: LineFacts, head: UploadHead): LinePlan {
         throw new NightshiftError(code, message, refusal);
       errors.push({ code, fields: refusal.fields, total: refusal.fields_total ?? refusal.fields.length });
     }
-    return { lines: errors.length > 0 ? [] : runs.map((run) => toStagedLine(run, shared)), errors };
+    const staged = errors.length > 0 ? [] : runs.map((run) => toStagedLine(run, shared));
+    return { taken, lines: staged, errors };
   };
   return { shared, hasCappedRuns: () => hasCappedRuns, plan };
 }
 
 async function fillIn(filler: Filler, lines: readonly UploadLine[]) {
   const inputs = lines.map(({ request }) => request as TemplateInput);
-  return filler.fill(inputs, (index) => linePath(lines[index]?.line ?? 0));
+  const pathOf = (index: number): string => linePath(lines[index]?.line ?? 0);
+  const { runs, fields, filled } = await filler.fill(inputs, pathOf, FILLED_CHARS_PER_PORTION);
+  // A hundred errors are enough: the other inputs are left out.
+  const isEnough = fields.length >= ISSUES_MAX;
+  const taken = isEnough ? inputs.length : filled;
+  return { runs, fields, taken, isAll: filled === taken };
 }
 
 function refuse(fields: readonly FieldError[]): void {

@@ -29,7 +29,7 @@ import { uploadFirstLine } from '../../schemas/upload.ts';
 import { lineCodingOf } from '../../uploads/line-upload.ts';
 import { parseLine, validateLine, type ParsedLine } from '../../uploads/parse-line.ts';
 import { lineError, readLines, type Lines } from '../../uploads/read-lines.ts';
-import { createUploadErrors } from '../../uploads/upload-errors.ts';
+import { createUploadErrors, refusalOf } from '../../uploads/upload-errors.ts';
 import { BATCH_UPLOAD, UPLOAD_REQUESTS_MAX } from '../../uploads/upload-limits.ts';
 import { yieldEvery } from '../../yielding.ts';
 import { acceptOnce } from './accept-once.ts';
@@ -78,6 +78,9 @@ export async function createFromLines(
     throw new NightshiftError('not_ready', 'The Idempotency-Key has just expired. Send the upload again.');
   }
   const batch_id = newId();
+  // Lines that cannot be deleted now are dropped by the sweep.
+  const drop = () =>
+    dropUpload(db, batch_id).catch((cause: unknown) => request.log.warn({ err: cause }, 'upload_left'));
   await openUpload(db, projectId, batch_id);
   try {
     const { head, plan, count } = await stageAll(context, parse, { lines, batch_id, now });
@@ -95,11 +98,10 @@ export async function createFromLines(
     const made = await inTransaction(db, (trx) =>
       acceptOnce(trx, context, { prepared, now, arrivedAt }, idempotency),
     );
-    if (made.replayed) await dropUpload(db, batch_id);
+    if (made.replayed) await drop();
     return made;
   } catch (error) {
-    // Lines that cannot be deleted now are dropped by the sweep.
-    await dropUpload(db, batch_id).catch((cause: unknown) => request.log.warn({ err: cause }, 'upload_left'));
+    await drop();
     throw error;
   }
 }
@@ -159,17 +161,18 @@ async function stageAll(
     staging.catch(() => undefined);
   };
   const flush = async (plan: LinePlan): Promise<void> => {
-    if (portion.length === 0) return;
-    const planned = await plan.plan(portion);
-    portion = [];
+    while (portion.length > 0) {
+      const planned = await plan.plan(portion);
+      portion = portion.slice(planned.taken);
+      for (const found of planned.errors) errors.add(found);
+      if (!errors.isEmpty()) continue;
+      const bytes = encodeLines({ batch_id, project_id: context.projectId }, staged, planned.lines);
+      encoded.push(bytes);
+      encodedBytes += bytes.length;
+      staged += planned.lines.length;
+      if (encodedBytes >= STAGED_BYTES) await stage();
+    }
     chars = 0;
-    for (const found of planned.errors) errors.add(found);
-    if (!errors.isEmpty()) return;
-    const bytes = encodeLines({ batch_id, project_id: context.projectId }, staged, planned.lines);
-    encoded.push(bytes);
-    encodedBytes += bytes.length;
-    staged += planned.lines.length;
-    if (encodedBytes >= STAGED_BYTES) await stage();
   };
 
   try {
@@ -197,9 +200,10 @@ async function stageAll(
     await flush(opened.plan);
     errors.throwIfAny();
     await stage();
-  } finally {
-    // A write that is under way would leave lines behind.
     await staging;
+  } finally {
+    // A write that is under way would leave lines behind. Its error is thrown above, unless another came first.
+    await staging.catch(() => undefined);
   }
   await refuseDuplicates(context, batch_id, opened.head === NO_HEAD ? 1 : 2);
   return { ...opened, count };
@@ -220,12 +224,7 @@ function toHead(parsed: ParsedLine<unknown>): UploadHead {
     });
   }
   const first = validateLine(uploadFirstLine, value, 1);
-  if ('errors' in first) {
-    const errors = createUploadErrors();
-    errors.add(first.errors);
-    errors.throwIfAny();
-    return NO_HEAD;
-  }
+  if ('errors' in first) throw refusalOf(first.errors);
   const { template, ...options } = first.value.batch;
   return { ...NO_HEAD, options, template: template ?? null, path };
 }

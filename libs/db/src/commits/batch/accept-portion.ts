@@ -25,6 +25,8 @@ export interface ReceivingBatch {
   readonly created_at: string;
   readonly accepted_at: Date;
   readonly tick_due_at: Date | null;
+  /** Runs stored so far, and agents or lines that are not taken yet. */
+  readonly total: number;
   /** Runs stored so far, and the id of the last one. */
   readonly accepted: number;
   readonly last_run_id: string | null;
@@ -38,7 +40,7 @@ export interface ReceivingBatch {
  */
 export async function lockReceivingBatch(trx: Tx, lease: Lease): Promise<ReceivingBatch> {
   const { rows } = await sql<ReceivingBatch>`
-    select b.id, b.project_id, b.state, b.source, b.apply, b.created_at::text as created_at, b.created_at as accepted_at, b.tick_due_at, b.accepted,
+    select b.id, b.project_id, b.state, b.source, b.apply, b.created_at::text as created_at, b.created_at as accepted_at, b.tick_due_at, b.total, b.accepted,
            (select g.max_cost_nanousd is not null from batch_budget g where g.batch_id = b.id) is true as has_cost_cap,
            (select r.id from run r where r.batch_id = b.id order by r.ordinal desc limit 1) as last_run_id,
            b.agents_taken, b.skipped

@@ -1,26 +1,35 @@
-import { sql } from 'kysely';
-import type { Database } from '../../connect.ts';
+import { sql, type RawBuilder } from 'kysely';
+import type { Database, Tx } from '../../connect.ts';
+import { AS_FIRST } from '../../fragments.ts';
 import { isOldUpload } from '../../reads/due-conditions.ts';
 
 /** Most lines of a statement, so that it takes far less than a lease. */
 const LINES_PER_STATEMENT = 20_000;
 
-/**
- * Deletes some staged lines of a batch or an upload and returns whether others may be left. Index: primary key.
- */
-export async function deleteStagedLines(db: Database, batchId: string): Promise<boolean> {
-  const { numAffectedRows = 0n } = await sql`
-    delete from staged_line l
-     using (select min(ordinal) as first from staged_line where batch_id = ${batchId}::uuid) f
-     where l.batch_id = ${batchId}::uuid and l.ordinal >= f.first and l.ordinal < f.first + ${LINES_PER_STATEMENT}
-  `.execute(db);
-  return numAffectedRows > 0n;
+/** Deletes some staged lines of a batch and returns whether others may be left. Index: primary key. */
+export async function deleteStagedLines(trx: Tx, batchId: string): Promise<boolean> {
+  return deleteLines(trx, sql`${batchId}::uuid`);
 }
 
-/** Ends an upload that was refused or cut, with its lines: they go first, so that a crash leaves them to {@link dropOldUploads}. */
+/**
+ * Ends an upload that was refused or cut, with its lines: they go first, so that a crash leaves them to {@link dropOldUploads}.
+ * Keeps the lines once their batch is stored, also by a commit whose answer was lost. Locks: the upload.
+ */
 export async function dropUpload(db: Database, batchId: string): Promise<void> {
-  while (await deleteStagedLines(db, batchId));
+  const upload = sql`(select batch_id from upload where batch_id = ${batchId}::uuid for update)`;
+  while (await deleteLines(db, upload));
   await db.deleteFrom('upload').where('batch_id', '=', batchId).execute();
+}
+
+async function deleteLines(db: Database, batchId: RawBuilder<unknown>): Promise<boolean> {
+  const { numAffectedRows = 0n } = await sql`
+    with owner ${AS_FIRST} (select ${batchId} as batch_id)
+    delete from staged_line l
+     using (select min(ordinal) as first from staged_line where batch_id = (select batch_id from owner)) f
+     where l.batch_id = (select batch_id from owner)
+       and l.ordinal >= f.first and l.ordinal < f.first + ${LINES_PER_STATEMENT}
+  `.execute(db);
+  return numAffectedRows > 0n;
 }
 
 /**
