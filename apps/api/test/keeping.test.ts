@@ -78,7 +78,12 @@ describe('DELETE of a batch', () => {
     const { body } = await post();
     await end(body.id);
     await api.call('DELETE', `${BATCHES}/${body.id}`);
-    expect((await post()).status).toBe(404);
+    expect(await post()).toMatchObject({
+      status: 404,
+      body: {
+        detail: `This Idempotency-Key has made the batch ${body.id}, which was deleted. Send a new key.`,
+      },
+    });
   });
 });
 

@@ -4,6 +4,7 @@ import { memoryChange } from './memory.ts';
 import { lettaMessage } from './message.ts';
 import { endedReason, runError } from './run.ts';
 import { usage, usd } from './usage.ts';
+import { errorGroup } from './failure.ts';
 
 /** Type of results: a JSON value a line. */
 export const JSON_LINES = 'application/jsonl';
@@ -37,7 +38,7 @@ export const resultsQuery = z.strictObject({
     ),
   state: commaList(ENDED_STATES).describe('States, with commas between.'),
   ended_reason: commaList(STOP_REASONS).describe('Exact reasons, with commas between.'),
-  error_group: z.string().max(100).optional().describe('Fingerprint of a group of failures.'),
+  error_group: errorGroup.optional().describe('A group of GET /v1/batches/{job_id}/errors.'),
   include: commaList(INCLUDED).describe(
     'With commas between. `messages`: the messages of each run. `memory_changes`: its memory writes that are in force, as ' +
       'diffs. `retries`: in place of a run, the last run with its `custom_id` in batches that retry this batch; needs ' +

@@ -22,9 +22,15 @@ export function createUploadErrors(): UploadErrors {
     },
     isEmpty: () => fields.length === 0,
     throwIfAny: () => {
-      if (fields.length > 0) throw refusalOf({ code, fields, total });
+      if (fields.length === 0) return;
+      throw refusalOf({ code, fields: fields.toSorted((one, other) => lineOf(one) - lineOf(other)), total });
     },
   };
+}
+
+/** Returns the number of the line that an error names. */
+function lineOf({ path }: FieldError): number {
+  return Number(path.split('/')[2] ?? 0);
 }
 
 /** Creates the refusal of an upload; its message is the first error. */

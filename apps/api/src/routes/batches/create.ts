@@ -1,3 +1,4 @@
+import { NightshiftError, toWireId } from '@nightshift/agent-core';
 import { inTransaction, readNow } from '@nightshift/db';
 import { BATCH_BYTES_MAX, prepareBatch, signalsOfStored } from '@nightshift/intake';
 import type { FastifyReply } from 'fastify';
@@ -20,7 +21,15 @@ export function createBatch(app: App, context: Context, path: string, hide: bool
   const answerCreated = async (reply: FastifyReply, made: OnceStored) => {
     await context.bell.ring(signalsOfStored(made));
     if (made.replayed) void reply.header('idempotent-replayed', 'true');
-    return (await readShownBatch(context, made.batch_id)).batch;
+    try {
+      return (await readShownBatch(context, made.batch_id)).batch;
+    } catch (error) {
+      if (!made.replayed || !(error instanceof NightshiftError) || error.code !== 'not_found') throw error;
+      throw new NightshiftError(
+        'not_found',
+        `This Idempotency-Key has made the batch ${toWireId('job', made.batch_id)}, which was deleted. Send a new key.`,
+      );
+    }
   };
   app.post(
     path,
