@@ -14,23 +14,24 @@ const BATCHES_PER_SWEEP = 20;
  * `run_batch_id_ordinal_key`.
  */
 export async function queueReadyRuns(trx: Tx, batchId: string, limit: number | null): Promise<number> {
+  const queued = sql`select unnest(run_ids) as id from run_chunk where kind = 'ready'`;
+  const ready = sql`
+    select r.id, r.project_id, r.ordinal from run r
+     where r.batch_id = ${batchId}::uuid and r.ended_at is null and r.state = 'ready'
+       and coalesce((select ordinals from alone) ? r.ordinal::text, true)`;
+  // Neither compares each run with all queued ones when runs have hardly any statistics: a full join is never a nested loop.
+  const leftOut =
+    limit === null
+      ? sql`select r.* from (${ready}) r full join (${queued}) q on q.id = r.id where q.id is null`
+      : sql`${ready} and not (select coalesce(jsonb_object_agg(id, true), '{}') from (${queued}) q) ? r.id::text
+             order by r.ordinal limit ${limit}`;
   const { rows } = await sql<{ runs: number }>`
-    with queued ${AS_FIRST} (
-      -- Looked up by run: a join would scan all of them per run when runs have hardly any statistics.
-      select coalesce(jsonb_object_agg(id, true), '{}') as ids
-        from (select unnest(run_ids) as id from run_chunk where kind = 'ready') q),
-    alone ${AS_FIRST} (
+    with alone ${AS_FIRST} (
       select jsonb_object_agg(u.ordinal, true) as ordinals
         from batch b cross join lateral unnest(b.pilot_ordinals) as u(ordinal)
        where b.id = ${batchId}::uuid and b.pilot_state = 'running'),
     left_out as (
-      select r.id, r.project_id, row_number() over (order by r.ordinal) - 1 as place
-        from run r
-       where r.batch_id = ${batchId}::uuid and r.ended_at is null and r.state = 'ready'
-         and coalesce((select ordinals from alone) ? r.ordinal::text, true)
-         and not (select ids from queued) ? r.id::text
-       order by r.ordinal
-       limit ${limit}),
+      select id, project_id, row_number() over (order by ordinal) - 1 as place from (${leftOut}) l),
     chunks as (
       insert into run_chunk (id, project_id, kind, run_ids, next_due_at)
       select gen_random_uuid(), project_id, 'ready', array_agg(id order by place), app_now()
