@@ -40,7 +40,7 @@ export const resultsQuery = z.strictObject({
   error_group: z.string().max(100).optional().describe('Fingerprint of a group of failures.'),
   include: commaList(INCLUDED).describe(
     'With commas between. `messages`: the messages of each run. `memory_changes`: its memory writes that are in force, as ' +
-      'diffs. `retries`: in place of a run, the last run with its `custom_id` in batches that retry this batch; needs ' +
+      'diffs. `retries`: in place of a run, its last attempt in batches that retry this batch; needs ' +
       '`order=input`.',
   ),
 });
