@@ -104,18 +104,25 @@ export const IS_UNSETTLED: RawBuilder<boolean> = sql`(
   or exists (select from passage p where p.batch_id = b.id and p.held_by_batch_id is not null))`;
 
 /**
+ * For an ended batch `b`: retention may forget it. Left out: batches with a callback to deliver, an open review, a retry that
+ * is being received, and retries of a batch that is not forgotten.
+ * Index: `batch_by_retry`, primary key.
+ */
+export const IS_FREE: RawBuilder<boolean> = sql`(b.next_due_at is null and not ${IS_UNSETTLED}
+    and not exists (select from batch r where r.retry_of = b.id and r.state = 'receiving')
+    and not exists (select from batch o where o.id = b.retry_of))`;
+
+/**
  * Selects the ids of up to `limit` batches whose time is over, by the database's clock: `retentionDays` after their end, or
- * at the time of their own. Left out: batches with a callback to deliver, an open review, or a retry that is being received.
+ * at the time of their own.
  * Index: `batch_by_end`, `batch_expiring`.
  */
 export function isExpired(retentionDays: number | null, limit: number): RawBuilder<unknown> {
-  const is_free = sql`b.next_due_at is null and not ${IS_UNSETTLED}
-    and not exists (select from batch r where r.retry_of = b.id and r.state = 'receiving')`;
   return sql`
-    (select b.id from batch b where b.expires_at <= (select app_now()) and ${is_free} order by b.expires_at limit ${limit})
+    (select b.id from batch b where b.expires_at <= (select app_now()) and ${IS_FREE} order by b.expires_at limit ${limit})
     union all
     (select b.id from batch b
-      where b.completed_at < (select app_now()) - ${retentionDays}::int * interval '1 day' and b.expires_in_days is null and ${is_free}
+      where b.completed_at < (select app_now()) - ${retentionDays}::int * interval '1 day' and b.expires_in_days is null and ${IS_FREE}
       order by b.completed_at limit ${limit})`;
 }
 
