@@ -36,6 +36,7 @@ describe('submitting', () => {
       name: null,
       tags: [],
       stop_when: null,
+      results_url: expect.stringMatching(/^\/v1\/batches\/job-[0-9a-f-]{36}\/results$/),
       retry_of: null,
       schedule_id: null,
       tick_due_at: null,

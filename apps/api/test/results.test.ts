@@ -498,40 +498,58 @@ test('order=input, cut while the batch runs and resumed after its end, does not 
   expect((await read(urlOf(batch.id))).end).toMatchObject({ count: 3, complete: true });
 });
 
-test('include=retries has the last attempt of each custom id over the chain', async () => {
+test('include=retries has the last attempt of each run over the chain, with and without a custom id', async () => {
   const { db } = api.database;
   const agentId = agentIds[0] ?? '';
-  const attempt = async (ids: readonly string[], of: Accepted | null, text: string): Promise<Accepted> => {
+  /** Makes a batch; as a retry, of the runs of `of` at `places`. */
+  const start = async (
+    ids: readonly (string | null)[],
+    of: Accepted | null,
+    places: readonly number[],
+  ): Promise<Accepted> => {
     const batch = await accept(
       db,
       ids.map((custom_id) => ({ ...aRun(agentId), isolated: true, custom_id })),
     );
-    if (of !== null)
-      await sql`update batch set retry_of = ${of.id}::uuid where id = ${batch.id}::uuid`.execute(db);
+    if (of === null) return batch;
+    await sql`update batch set retry_of = ${of.id}::uuid where id = ${batch.id}::uuid`.execute(db);
+    for (const [ordinal, place] of places.entries())
+      await sql`
+        insert into batch_retry_run (batch_id, ordinal, project_id, run_id, retry_run_id)
+        select ${batch.id}::uuid, ${ordinal}, project_id, ${of.run_ids[place]}::uuid, ${batch.run_ids[ordinal]}::uuid
+          from batch where id = ${batch.id}::uuid`.execute(db);
+    return batch;
+  };
+  const attempt = async (
+    ids: readonly (string | null)[],
+    of: Accepted | null,
+    places: readonly number[],
+    text: string,
+  ): Promise<Accepted> => {
+    const batch = await start(ids, of, places);
     await ingest(db, await sealAndEnd(db), says(text));
     await endBatch(batch);
     return batch;
   };
-  const first = await attempt(['a', 'b', 'c', 'd'], null, 'first');
-  const second = await attempt(['b', 'c'], first, 'second');
-  await attempt(['d'], first, 'beside');
-  const third = await attempt(['c'], second, 'third');
+  const first = await attempt(['a', 'b', 'c', 'd', null], null, [], 'first');
+  const second = await attempt(['b', 'c', null], first, [1, 2, 4], 'second');
+  await attempt(['d'], first, [3], 'beside');
+  const third = await attempt(['c', null], second, [1, 2], 'third');
   const shown = async (batch: Accepted, query = '') => {
     const { runs, end: last } = await read(urlOf(batch.id, `include=retries${query}`));
     return [runs.map(({ custom_id, text }) => `${custom_id} ${text}`), last['count'], last['complete']];
   };
-  expect(await shown(first)).toEqual([['a first', 'b second', 'c third', 'd beside'], 4, true]);
-  expect(await shown(second)).toEqual([['b second', 'c third'], 2, true]);
+  expect(await shown(first)).toEqual([['a first', 'b second', 'c third', 'd beside', 'null third'], 5, true]);
+  expect(await shown(second)).toEqual([['b second', 'c third', 'null third'], 3, true]);
   const { runs } = await read(urlOf(first.id, 'include=retries,memory_changes,messages'));
   expect(runs[2]).toMatchObject({
     batch_id: toWireId('job', third.id),
     run_id: toWireId('run', third.run_ids[0] ?? ''),
   });
-  expect((await read(urlOf(first.id))).runs.map((run) => run['text'])).toEqual(Array(4).fill('first'));
+  expect((await read(urlOf(first.id))).runs.map((run) => run['text'])).toEqual(Array(5).fill('first'));
   // An attempt under way: its custom id has no line until it ends.
-  const open = await accept(db, [{ ...aRun(agentId), isolated: true, custom_id: 'b' }]);
-  await sql`update batch set retry_of = ${second.id}::uuid where id = ${open.id}::uuid`.execute(db);
-  expect(await shown(first)).toEqual([['a first', 'c third', 'd beside'], 3, false]);
+  await start(['b'], second, [0]);
+  expect(await shown(first)).toEqual([['a first', 'c third', 'd beside', 'null third'], 4, false]);
 });
 
 describe('a stream', () => {

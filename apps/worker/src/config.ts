@@ -186,7 +186,7 @@ export const environment = z
       .max(3_650)
       .optional()
       .describe(
-        'Days after their end at which batches are forgotten, with their runs, steps and isolated conversations; empty: never. `expires_in_days` of a batch goes before.',
+        'Days after their end at which batches are forgotten, with their runs, steps and isolated conversations; empty: never. `expires_in_days` of a batch takes precedence.',
       ),
     WORKSPACE_SHARED: z
       .enum(['0', '1'])

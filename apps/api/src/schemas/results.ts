@@ -41,7 +41,7 @@ export const resultsQuery = z.strictObject({
   error_group: errorGroup.optional().describe('A group of GET /v1/batches/{job_id}/errors.'),
   include: commaList(INCLUDED).describe(
     'With commas between. `messages`: the messages of each run. `memory_changes`: its memory writes that are in force, as ' +
-      'diffs. `retries`: in place of a run, the last run with its `custom_id` in batches that retry this batch; needs ' +
+      'diffs. `retries`: in place of a run, its last attempt in batches that retry this batch; needs ' +
       '`order=input`.',
   ),
 });

@@ -1,10 +1,10 @@
-import type { RetryRequest } from '@nightshift/intake';
 import { z } from 'zod';
 import { batchInput } from './batch.ts';
 import { retryChoice } from './failure.ts';
 
 const OPTIONS = {
   callback_url: true,
+  callback_events: true,
   deadline: true,
   metadata: true,
   apply: true,
@@ -12,6 +12,7 @@ const OPTIONS = {
   max_cost_usd: true,
   max_output_tokens: true,
   pilot: true,
+  expires_in_days: true,
   name: true,
   tags: true,
   stop_when: true,
@@ -31,8 +32,3 @@ export const retryInput = z
     ...z.strictObject(batchInput.shape).pick(OPTIONS).shape,
   })
   .meta({ id: 'BatchRetry' });
-
-/** Converts a valid body to the request of the intake. */
-export function toRetryRequest(body: z.output<typeof retryInput>): RetryRequest {
-  return body;
-}

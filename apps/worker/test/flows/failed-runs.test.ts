@@ -1,5 +1,11 @@
 import type {} from '../../../../test/global-setup.ts';
-import { auditInvariants, type Database } from '@nightshift/db';
+import {
+  auditInvariants,
+  DEFAULT_PROJECT_ID,
+  deleteAgent,
+  inTransaction,
+  type Database,
+} from '@nightshift/db';
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
 import { buildServer } from '../../../api/src/index.ts';
 import { acceptBatch } from '../../src/flows/accept-batch/accept-batch.ts';
@@ -33,7 +39,7 @@ interface Wire {
   readonly body: any;
 }
 async function api(
-  method: 'GET' | 'POST',
+  method: 'GET' | 'POST' | 'DELETE',
   url: string,
   body?: object,
   headers: Record<string, string> = {},
@@ -244,7 +250,8 @@ describe('a retry', () => {
     });
     await expect(acceptBatch(killed)).rejects.toThrow('killed');
     await house.bury(killed);
-    await api('POST', `/v1/batches/${first.id}/cancel`);
+    const { body: cancelled } = await api('POST', `/v1/batches/${first.id}/cancel`);
+    expect(cancelled).toMatchObject({ state: 'cancelling', progress: expect.anything() });
     await house.drive(worker);
     const { body: second } = await retry(batch);
     expect(second.counts.total).toBe(2);
@@ -350,6 +357,121 @@ describe('a retry', () => {
       completed: 2,
       skipped: { agent_deleted: 1 },
     });
+  });
+
+  test('skips a run whose agent is deleted while its portion waits, and lists the agent', async () => {
+    const { id, agent_ids } = await failing();
+    const { body } = await retry(`job-${id}`);
+    const [, gone = ''] = agent_ids;
+    const accepting = await inTransaction(db, async (trx) => {
+      await deleteAgent(trx, DEFAULT_PROJECT_ID, gone);
+      const started = acceptBatch(worker);
+      await expect
+        .poll(() =>
+          house.rows(
+            `select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`,
+          ),
+        )
+        .toHaveLength(1);
+      return { started };
+    });
+    await accepting.started;
+    await house.drive(worker);
+    expect((await api('GET', `/v1/batches/${body.id}`)).body.counts).toMatchObject({
+      total: 2,
+      completed: 2,
+      skipped: { agent_deleted: 1 },
+    });
+    const skipped = `/v1/batches/${body.id}/skipped`;
+    const agent_id = `agent-${gone}`;
+    expect((await api('GET', skipped)).body).toEqual([{ agent_id, reason: 'agent_deleted' }]);
+    expect((await api('GET', `${skipped}?reason=no_input`)).body).toEqual([]);
+    expect((await api('GET', `${skipped}?after=${agent_id}`)).body).toEqual([]);
+    expect((await api('GET', `${skipped}?after=agent-${agent_ids[0] ?? ''}`)).status).toBe(422);
+  });
+
+  test('numbers its portions by the runs read, also behind a run that is gone', async () => {
+    const { id, run_ids } = await failing();
+    const { body } = await retry(`job-${id}`);
+    const retried = `where batch_id = '${body.id.slice(4)}' and ordinal = 0`;
+    await house.rows(`update batch_retry_run set run_id = gen_random_uuid() ${retried}`);
+    const portions = house.worker({ settings: { agents_per_portion: 2 } });
+    await house.drive(portions);
+    expect((await attemptsOf(body.id)).map(({ custom_id }) => custom_id)).toEqual(['c-1', 'c-2']);
+    await house.rows(`update batch_retry_run set run_id = $1, skip_reason = 'no_input' ${retried}`, [
+      run_ids[0],
+    ]);
+  });
+
+  test('outlives no batch that it retries: a chain is deleted from its first batch on', async () => {
+    const first = wireOf(await failing());
+    const again = async (of: string): Promise<string> => {
+      fail(BAD, refused('No.'));
+      const { body } = await retry(of);
+      await house.drive(worker);
+      house.simulator.control.clearRules();
+      return body.id;
+    };
+    const second = await again(first);
+    const third = await again(second);
+    const remove = (id: string) => api('DELETE', `/v1/batches/${id}`);
+    for (const [id, before] of [
+      [second, first],
+      [third, second],
+    ] as const)
+      expect(await remove(id)).toMatchObject({
+        status: 409,
+        body: {
+          code: 'conflict',
+          detail: expect.stringContaining(`retries runs of ${before}. Delete ${before} first.`),
+        },
+      });
+    expect(await retry(first)).toMatchObject({ status: 422 });
+    for (const id of [first, second, third]) {
+      expect(await remove(id)).toMatchObject({ status: 200 });
+      expect(await auditInvariants(db)).toEqual([]);
+    }
+  });
+
+  test('has the callback, its events and the time of the batch, or those of its body', async () => {
+    const given = {
+      callback_url: 'https://example.com/done',
+      callback_events: ['paused'],
+      expires_in_days: 9,
+    };
+    fail(BAD, refused('No.'));
+    const { id } = await house.submit(
+      ['c-0', 'c-1', 'c-2'].map((custom_id) => ({ input: BAD, custom_id })),
+      given as object,
+    );
+    await house.drive(worker);
+    house.simulator.control.clearRules();
+    const [run_0, run_1, run_2] = (await api('GET', `/v1/runs?batch_id=job-${id}`)).body.map(
+      (run: { id: string }) => run.id,
+    );
+    const optionsOf = async (body: object) => {
+      const made = await retry(`job-${id}`, body);
+      expect(made.body.progress).not.toBeNull();
+      const rows = await house.rows(
+        'select callback_url, callback_events, expires_in_days from batch where id = $1',
+        [made.body.id.slice(4)],
+      );
+      return rows[0];
+    };
+    expect(await optionsOf({ run_ids: [run_0] })).toEqual(given);
+    const own = { callback_events: ['review_ready'], expires_in_days: 2 };
+    expect(await optionsOf({ run_ids: [run_1], ...own })).toEqual({ ...given, ...own });
+    const none = { callback_url: null, expires_in_days: null };
+    expect(await retry(`job-${id}`, { run_ids: [run_2], ...none, ...own, expires_in_days: 1 })).toMatchObject(
+      {
+        status: 422,
+        body: {
+          errors: [{ path: '/callback_events', message: expect.stringContaining('needs callback_url') }],
+        },
+      },
+    );
+    expect(await optionsOf({ run_ids: [run_2], ...none })).toEqual({ ...none, callback_events: [] });
+    await house.drive(worker);
   });
 
   test('takes options of its own; null is none', async () => {

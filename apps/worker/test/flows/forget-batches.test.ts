@@ -5,6 +5,7 @@ import {
   auditInvariants,
   DEFAULT_PROJECT_ID,
   forgetBatch,
+  forgetExpiredBatches,
   inTransaction,
   listCursors,
   listRuns,
@@ -15,8 +16,11 @@ import {
   rejectHeldChanges,
   revertBatch,
 } from '@nightshift/db';
+import { storeRetry } from '@nightshift/intake';
 import { storeBody } from '@nightshift/intake/testing';
+import { sql } from 'kysely';
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
+import { acceptBatch } from '../../src/flows/accept-batch/accept-batch.ts';
 import { findDueFlows } from '../../src/flows/find-due-flows.ts';
 import { forgetBatches } from '../../src/flows/forget-batches/forget-batches.ts';
 import type { FlowDeps, FlowReport } from '../../src/flow-parts/deps.ts';
@@ -248,6 +252,7 @@ describe('forgetting a batch', () => {
 });
 
 describe('retention', () => {
+  const NO_KEY = { now: new Date(), idempotency: null };
   const TIMES: Readonly<Record<string, readonly string[]>> = {
     'batch where id = $1': ['created_at', 'completed_at', 'expires_at'],
     'run where batch_id = $1': ['created_at', 'started_at', 'ended_at'],
@@ -295,11 +300,9 @@ describe('retention', () => {
     const calling = await runBatch({ callback_url: 'https://example.com/done' });
     const origin = await runBatch();
     const told = await runBatch();
-    const retry = await house.submit([{ input: 'Again.' }]);
-    await house.rows(`update batch set retry_of = $2, state = 'receiving' where id = $1`, [
-      retry.id,
-      origin.id,
-    ]);
+    const { batch_id: retryId } = await inTransaction(house.database.db, (trx) =>
+      storeRetry(trx, DEFAULT_PROJECT_ID, origin.id, {}, NO_KEY),
+    );
     const undelivered = `
       with told as (insert into event (project_id, type, batch_id, data)
                     select project_id, 'batch.paused', id, '{}' from batch where id = $1 returning *)
@@ -307,17 +310,50 @@ describe('retention', () => {
     await house.rows(undelivered, [told.id]);
     for (const batch of [held, calling, origin, told]) await age(batch, 2);
     await removeAll(retaining);
-    expect(await batches()).toEqual([held.id, calling.id, origin.id, told.id, retry.id]);
+    expect(await batches()).toEqual([held.id, calling.id, origin.id, told.id, retryId]);
     await house.rows(`update callback_event set next_due_at = null, sent_at = app_now()`);
     await removeAll(retaining);
-    expect(await batches()).toEqual([held.id, calling.id, origin.id, retry.id]);
+    expect(await batches()).toEqual([held.id, calling.id, origin.id, retryId]);
     await expect(forget(origin)).rejects.toThrow('still receiving');
-    await house.rows(`update batch set state = 'running' where id = $1`, [retry.id]);
+    while ((await acceptBatch(worker)).worked);
     await removeAll(retaining);
-    expect(await batches()).toEqual([held.id, calling.id, retry.id]);
-    // Made by hand: a real retry has rows of `batch_retry_run`.
-    await house.rows(`update batch set retry_of = null where id = $1`, [retry.id]);
+    expect(await batches()).toEqual([held.id, calling.id, retryId]);
     await house.drive(worker);
+  });
+
+  test('keeps a batch whose retry is stored between the look and the lock', async () => {
+    const origin = await runBatch();
+    await age(origin, 2);
+    const forgetting = await inTransaction(house.database.db, async (trx) => {
+      // Lets the look pass, and holds the lock of rows back.
+      await sql`lock table batch in exclusive mode`.execute(trx);
+      const started = inTransaction(house.database.db, (other) => forgetExpiredBatches(other, 1, 10));
+      await expect
+        .poll(() =>
+          house.rows(
+            `select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`,
+          ),
+        )
+        .toHaveLength(1);
+      await storeRetry(trx, DEFAULT_PROJECT_ID, origin.id, {}, NO_KEY);
+      return { started };
+    });
+    expect(await forgetting.started).toBe(0);
+    expect(await batches()).toContain(origin.id);
+    await house.drive(worker);
+  });
+
+  test('keeps a retry until the batch that it retries is forgotten', async () => {
+    const origin = await runBatch();
+    const { batch_id: id } = await inTransaction(house.database.db, (trx) =>
+      storeRetry(trx, DEFAULT_PROJECT_ID, origin.id, { expires_in_days: 1 }, NO_KEY),
+    );
+    await house.drive(worker);
+    for (const batch of [origin, { ...origin, id }]) await age(batch, 2);
+    await removeAll();
+    expect(await batches()).toEqual([origin.id, id]);
+    await removeAll(house.worker({ settings: { retention_days: 1 } }));
+    expect(await batches()).toEqual([]);
   });
 });
 

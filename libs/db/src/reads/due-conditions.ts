@@ -107,8 +107,20 @@ export const IS_UNSETTLED: RawBuilder<boolean> = sql`(
   or exists (select from passage p where p.batch_id = b.id and p.held_by_batch_id is not null))`;
 
 /**
+ * For an ended batch `b`: retention may forget it. Left out: batches with a callback to deliver, an open review, a retry that
+ * is being received, and retries of a batch that is not forgotten.
+ * Index: `batch_by_retry`, primary key, `callback_event_due`, read once a statement.
+ */
+export const IS_FREE: RawBuilder<boolean> = sql`(b.next_due_at is null and not ${IS_UNSETTLED}
+    and not exists (select from batch r where r.retry_of = b.id and r.state = 'receiving')
+    and not exists (select from batch o where o.id = b.retry_of)
+    and b.id not in (select e.batch_id from callback_event c
+                     cross join lateral (select batch_id from event where xid = c.xid and id = c.id ${UNMERGED}) e
+                     where c.next_due_at is not null and e.batch_id is not null))`;
+
+/**
  * Selects the ids of up to `limit` batches whose time is over, by the database's clock: `retentionDays` after their end, or
- * at the time of their own. Left out: batches with a callback to deliver, an open review, or a retry that is being received.
+ * at the time of their own, if they are {@link IS_FREE}.
  * `lookedAt`: only the oldest so many of each kind are examined; null: all.
  * Index: `batch_by_retention`, `batch_expiring`, `callback_event_due`, read once a statement.
  */
@@ -117,14 +129,9 @@ export function isExpired(
   limit: number,
   lookedAt: number | null = null,
 ): RawBuilder<unknown> {
-  const is_free = sql`b.next_due_at is null and not ${IS_UNSETTLED}
-    and not exists (select from batch r where r.retry_of = b.id and r.state = 'receiving')
-    and b.id not in (select e.batch_id from callback_event c
-                     cross join lateral (select batch_id from event where xid = c.xid and id = c.id ${UNMERGED}) e
-                     where c.next_due_at is not null and e.batch_id is not null)`;
   return sql`
     (select b.id from (select * from batch where expires_at <= (select app_now()) order by expires_at limit ${lookedAt}::bigint) b
-      where ${is_free} order by b.expires_at limit ${limit})
+      where ${IS_FREE} order by b.expires_at limit ${limit})
     union all
     (select b.id from (values ('auto'), ('review')) a(apply)
       cross join lateral (
@@ -132,7 +139,7 @@ export function isExpired(
          where completed_at < (select app_now()) - ${retentionDays}::int * interval '1 day' and expires_in_days is null
            and next_due_at is null and apply = a.apply
          order by completed_at limit ${lookedAt}::bigint) b
-      where ${is_free} limit ${limit})`;
+      where ${IS_FREE} limit ${limit})`;
 }
 
 /** For a provider batch: all its steps are removed, and it is older than `days`. Index: `provider_batch_emptied`. */

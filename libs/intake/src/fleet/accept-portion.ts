@@ -39,23 +39,22 @@ export async function acceptPortion(
 ): Promise<PortionReport> {
   const batch = await lockReceivingBatch(trx, lease);
   if (batch.state !== 'receiving') return { kind: 'gone' };
-  if (isRetrySource(batch.source))
-    return acceptRetries(trx, batch, batch.source, { prices, limit: agents_per_portion });
-  const source = batch.source as ReceivedSource;
-  const portion =
-    source.kind === 'lines'
-      ? await acceptLines(trx, batch, source, { prices, lines_max: agents_per_portion })
-      : await acceptNextAgents(trx, batch, source, { prices, agents_per_portion });
+  const portion = await acceptNext(trx, batch, { prices, agents_per_portion });
   if (portion === null) return { kind: 'accepted', open_runs: await commitAccepted(trx, batch) };
   return { kind: 'portion', ...portion };
 }
 
-async function acceptNextAgents(
+/** Makes the next runs of a batch from its source; null after the last. */
+async function acceptNext(
   trx: Tx,
   batch: ReceivingBatch,
-  source: StoredSource,
   { prices, agents_per_portion }: { readonly prices: PriceTable; readonly agents_per_portion: number },
-) {
+): Promise<{ readonly agents: number; readonly runs: number } | null> {
+  if (isRetrySource(batch.source))
+    return acceptRetries(trx, batch, batch.source, { prices, limit: agents_per_portion });
+  const source = batch.source as ReceivedSource;
+  if (source.kind === 'lines')
+    return acceptLines(trx, batch, source, { prices, lines_max: agents_per_portion });
   const agentIds = await readNextBatchAgents(trx, batch, agents_per_portion);
   return agentIds.length === 0 ? null : acceptAgents(trx, batch, source, agentIds, prices);
 }

@@ -7,7 +7,6 @@ import {
   type ResultFormat,
 } from '@nightshift/agent-core';
 import {
-  commitAccepted,
   commitPortion,
   distinctDefinitions,
   noteRetriedRuns,
@@ -27,14 +26,13 @@ import {
   type Tx,
 } from '@nightshift/db';
 import { refuseUnfit } from '../plan-batch.ts';
-import type { PortionReport } from '../portion-report.ts';
 import type { RetrySource } from './request.ts';
 
 /** Why a run is not tried again. */
 type RetrySkip = 'agent_deleted' | 'no_input' | 'no_price' | 'unusable_tools';
 
 /**
- * Makes the next runs of a batch that tries runs again, or ends its accept after the last. The caller holds the batch.
+ * Makes the next runs of a batch that tries runs again; null after the last. The caller holds the batch.
  * Locks: agents and conversations in id order.
  */
 export async function acceptRetries(
@@ -42,10 +40,11 @@ export async function acceptRetries(
   batch: ReceivingBatch,
   source: RetrySource,
   { prices, limit }: { readonly prices: PriceTable; readonly limit: number },
-): Promise<PortionReport> {
-  const retried = await readRunsToRetry(trx, batch.id, batch.agents_taken, limit);
-  if (retried.length === 0) return { kind: 'accepted', open_runs: await commitAccepted(trx, batch) };
+): Promise<{ readonly agents: number; readonly runs: number } | null> {
   for (;;) {
+    const retried = await readRunsToRetry(trx, batch.id, batch.agents_taken, limit);
+    const last = retried.at(-1);
+    if (last === undefined) return null;
     const planned = await planRetries(trx, batch, source, retried, prices);
     const placed = await placeRuns(
       trx,
@@ -57,9 +56,10 @@ export async function acceptRetries(
     );
     // An agent was changed or deleted meanwhile.
     if (placed === null) continue;
+    const agents = last.ordinal + 1 - batch.agents_taken;
     const skipped = [...planned.skipped].map(([ordinal, reason]) => ({ ordinal, reason }));
     await commitPortion(trx, batch, {
-      ...{ agents: retried.length, deadline: source.deadline, placed, skipped },
+      ...{ agents, deadline: source.deadline, placed, skipped },
       table: 'batch_retry_run',
     });
     await noteRetriedRuns(
@@ -67,10 +67,10 @@ export async function acceptRetries(
       batch.id,
       placed.plan.flatMap(({ id }, index) => {
         const ordinal = planned.made[index]?.ordinal;
-        return ordinal === undefined ? [] : [{ ordinal, retry_run_id: id, skip_reason: null }];
+        return ordinal === undefined ? [] : [{ ordinal, retry_run_id: id }];
       }),
     );
-    return { kind: 'portion', agents: retried.length, runs: placed.plan.length };
+    return { agents, runs: placed.plan.length };
   }
 }
 

@@ -32,6 +32,9 @@ export async function storeRetry(
   const apply = request.apply ?? retried.apply;
   const hold_if = given(request.hold_if, retried.hold_if);
   if (request.hold_if != null && apply !== 'review') throw refused('/hold_if', 'needs apply: review');
+  const callback_url = given(request.callback_url, retried.callback_url);
+  if ((request.callback_events?.length ?? 0) > 0 && callback_url === null)
+    throw refused('/callback_events', 'needs callback_url: the events are sent there');
   const cap = toCap(request);
   const source: RetrySource = {
     kind: 'retry',
@@ -43,10 +46,13 @@ export async function storeRetry(
   await receiveRetry(trx, projectId, {
     ...{ id, idempotency, source, retry_of: batchId, choice: choiceOf(request), deadline, apply },
     hold_if: apply === 'review' ? hold_if : null,
-    callback_url: given(request.callback_url, retried.callback_url),
+    callback_url,
+    callback_events:
+      callback_url === null ? [] : (given(request.callback_events, retried.callback_events) ?? []),
+    expires_in_days: given(request.expires_in_days, retried.expires_in_days),
     metadata: given(request.metadata, retried.metadata),
     name: given(request.name, retried.name),
-    tags: request.tags === undefined ? retried.tags : (request.tags ?? []),
+    tags: given(request.tags, retried.tags) ?? [],
     stop_when:
       request.stop_when === undefined
         ? retried.stop_when

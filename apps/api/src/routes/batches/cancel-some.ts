@@ -1,13 +1,13 @@
 import { listOf } from '@nightshift/agent-core';
-import { inTransaction, readBatch, requestBatchCancel } from '@nightshift/db';
+import { inTransaction, requestBatchCancel } from '@nightshift/db';
 import { z } from 'zod';
 import type { App, Context } from '../../context.ts';
 import { problems } from '../../schemas/answers.ts';
 import { batchResponse } from '../../schemas/batch.ts';
 import { errorGroup, RUN_IDS_MAX } from '../../schemas/failure.ts';
 import { wireId } from '../../schemas/ids.ts';
-import { toBatchResponse } from '../../wire/to-batch.ts';
 import { cancelRuns } from './cancel-runs.ts';
+import { readShownBatch } from './shown-batch.ts';
 
 const cancelInput = z
   .strictObject({
@@ -49,7 +49,7 @@ export function cancelSome(app: App, context: Context, path: string, hide: boole
       else if (error_group != null) await cancelRuns(context, job_id, { error_group });
       else if (await inTransaction(context.db, (trx) => requestBatchCancel(trx, context.projectId, job_id)))
         await context.bell.ring([{ kind: 'cancel', id: job_id }]);
-      return toBatchResponse(await readBatch(context.db, context.projectId, job_id));
+      return (await readShownBatch(context, job_id)).batch;
     },
   );
 }

@@ -18,7 +18,8 @@ export function deleteBatch(app: App, context: Context, path: string, hide: bool
         description:
           'Its runs, steps and isolated conversations are gone at once and are removed in the background. The agents keep ' +
           'their conversations and memory, cursors stay where they are, and its use stays in GET /v1/usage. An open callback ' +
-          'is not sent. A batch that has not ended is refused: cancel it first. Beyond Letta.',
+          'is not sent. A batch that has not ended is refused: cancel it first. A retry cannot go before ' +
+          'the batch that it retries. Beyond Letta.',
         tags: ['batches'],
         hide,
         params: z.object({ job_id: wireId('job') }),

@@ -1,4 +1,4 @@
-import { inTransaction, readBatch, readNow } from '@nightshift/db';
+import { inTransaction, readNow } from '@nightshift/db';
 import { signalsOfStored, storeRetry } from '@nightshift/intake';
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
@@ -6,10 +6,10 @@ import type { App, Context } from '../../context.ts';
 import { problems } from '../../schemas/answers.ts';
 import { batchResponse } from '../../schemas/batch.ts';
 import { wireId } from '../../schemas/ids.ts';
-import { retryInput, toRetryRequest } from '../../schemas/retry.ts';
-import { toBatchResponse } from '../../wire/to-batch.ts';
+import { retryInput } from '../../schemas/retry.ts';
 import { idempotencyHeaders, idempotencyOf } from './idempotency.ts';
 import { storeOnce } from './once.ts';
+import { readShownBatch } from './shown-batch.ts';
 
 /** Tries ended runs of a batch again, in a new batch. */
 export function retryBatch(app: App, context: Context, path: string, hide: boolean): void {
@@ -43,12 +43,12 @@ export function retryBatch(app: App, context: Context, path: string, hide: boole
       const now = await readNow(db);
       const made = await inTransaction(db, (trx) =>
         storeOnce(trx, projectId, idempotency, now, (idempotency) =>
-          storeRetry(trx, projectId, job_id, toRetryRequest(body), { now, idempotency }),
+          storeRetry(trx, projectId, job_id, body, { now, idempotency }),
         ),
       );
       await bell.ring(signalsOfStored(made));
       if (made.replayed) void reply.header('idempotent-replayed', 'true');
-      return toBatchResponse(await readBatch(db, projectId, made.batch_id));
+      return (await readShownBatch(context, made.batch_id)).batch;
     },
   );
 }

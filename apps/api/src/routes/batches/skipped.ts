@@ -8,7 +8,7 @@ import { wireId } from '../../schemas/ids.ts';
 
 const skippedAgent = z.object({ agent_id: z.string(), reason: z.string() }).meta({ id: 'SkippedAgent' });
 
-/** Lists the agents of a fleet that have no run, by agent id. */
+/** Lists the agents that have no run in a batch, by agent id. */
 export function listSkipped(app: App, context: Context, path: string, hide: boolean): void {
   app.get(
     `${path}/:job_id/skipped`,

@@ -1,14 +1,13 @@
 import { NightshiftError } from '@nightshift/agent-core';
 import { sql, type RawBuilder } from 'kysely';
 import type { Tx } from '../../connect.ts';
-import { AS_FIRST } from '../../fragments.ts';
-import { isEmptied, isExpired, IS_UNSETTLED } from '../../reads/due-conditions.ts';
-import { uuidArray } from '../../uuid-array.ts';
+import { anyUuid, AS_FIRST } from '../../fragments.ts';
+import { isEmptied, isExpired, IS_FREE, IS_UNSETTLED } from '../../reads/due-conditions.ts';
 
 /**
  * Forgets an ended batch: it is gone for callers with the commit, and the flow `forget-batches` removes its rows.
- * Throws: `not_found`; `batch_running` for a batch that has not ended; `conflict` while changes are held for review, or while
- * a retry of it is being received.
+ * Throws: `not_found`; `batch_running` for a batch that has not ended; `conflict` while changes are held for review, while
+ * a retry of it is being received, and while the batch that it retries is not forgotten.
  * Locks: the batch. Index: primary keys, `batch_by_retry`.
  */
 export async function forgetBatch(trx: Tx, projectId: string, batchId: string): Promise<void> {
@@ -37,19 +36,31 @@ export async function forgetBatch(trx: Tx, projectId: string, batchId: string): 
       `The batch job-${blocked.retry_id} retries runs of job-${batchId} and is still receiving. Delete job-${batchId} later.`,
     );
   }
+  if (blocked.retried_id !== null) {
+    throw new NightshiftError(
+      'conflict',
+      `The batch job-${batchId} retries runs of job-${blocked.retried_id}. Delete job-${blocked.retried_id} first.`,
+    );
+  }
   await moveToForgotten(trx, sql`select ${batchId}::uuid as id`);
 }
 
-async function readBlocks(
-  trx: Tx,
-  batchId: string,
-): Promise<{ readonly is_unsettled: boolean; readonly retry_id: string | null }> {
-  const { rows } = await sql<{ is_unsettled: boolean; retry_id: string | null }>`
+interface Blocks {
+  readonly is_unsettled: boolean;
+  /** A retry that is being received. */
+  readonly retry_id: string | null;
+  /** The batch that it retries. */
+  readonly retried_id: string | null;
+}
+
+async function readBlocks(trx: Tx, batchId: string): Promise<Blocks> {
+  const { rows } = await sql<Blocks>`
     select ${IS_UNSETTLED} as is_unsettled,
-           (select id from batch r where r.retry_of = b.id and r.state = 'receiving' limit 1) as retry_id
+           (select id from batch r where r.retry_of = b.id and r.state = 'receiving' limit 1) as retry_id,
+           (select id from batch o where o.id = b.retry_of) as retried_id
       from batch b where b.id = ${batchId}::uuid
   `.execute(trx);
-  return rows[0] ?? { is_unsettled: false, retry_id: null };
+  return rows[0] ?? { is_unsettled: false, retry_id: null, retried_id: null };
 }
 
 /**
@@ -62,12 +73,16 @@ export async function forgetExpiredBatches(
   retentionDays: number | null,
   limit: number,
 ): Promise<number> {
-  const { rows } = await sql<{ id: string }>`${isExpired(retentionDays, limit)}`.execute(trx);
-  if (rows.length === 0) return 0;
-  const ids = uuidArray(rows.map(({ id }) => id));
+  const expired = await sql<{ id: string }>`${isExpired(retentionDays, limit)}`.execute(trx);
+  if (expired.rows.length === 0) return 0;
+  const ids = anyUuid(expired.rows.map(({ id }) => id));
+  const { rows } = await sql<{ id: string }>`
+    select id from batch where id = ${ids} order by id for update skip locked
+  `.execute(trx);
+  // A retry or a revert may have committed between the two statements.
   return moveToForgotten(
     trx,
-    sql`select id from batch where id = any(${ids}::uuid[]) order by id for update skip locked`,
+    sql`select b.id from batch b where b.id = ${anyUuid(rows.map(({ id }) => id))} and ${IS_FREE}`,
   );
 }
 
@@ -94,7 +109,7 @@ export async function removeEmptyProviderBatches(trx: Tx, days: number, limit: n
   const { rows } = await sql<{ id: string }>`
     select id from provider_batch where ${isEmptied(days)} order by created_at limit ${limit} for update skip locked
   `.execute(trx);
-  const ids = sql`any(${uuidArray(rows.map(({ id }) => id))}::uuid[])`;
+  const ids = anyUuid(rows.map(({ id }) => id));
   if (rows.length === 0) return 0;
   await sql`delete from result_line where provider_batch_id = ${ids}`.execute(trx);
   await sql`delete from doubted_submission where provider_batch_id = ${ids}`.execute(trx);

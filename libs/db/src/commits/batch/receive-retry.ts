@@ -106,23 +106,21 @@ async function refuseNothing(trx: Tx, batchId: string, choice: RetryChoice): Pro
   return new NightshiftError('validation_failed', message);
 }
 
-/** A run that is tried again, and its outcome. */
+/** A run that is tried again, by its ordinal, and the run made for it. */
 export interface RetriedRun {
   readonly ordinal: number;
-  /** The run made for it; null if it is skipped. */
-  readonly retry_run_id: string | null;
-  readonly skip_reason: string | null;
+  readonly retry_run_id: string;
 }
 
-/** Notes the runs made for runs that are tried again, and why the others are skipped. Index: primary key. */
+/** Notes the runs made for runs that are tried again. Index: primary key. */
 export async function noteRetriedRuns(
   trx: Tx,
   batchId: string,
   retried: readonly RetriedRun[],
 ): Promise<void> {
   await sql`
-    update batch_retry_run t set retry_run_id = d.retry_run_id, skip_reason = d.skip_reason
-      from json_to_recordset(${JSON.stringify(retried)}::json) as d(ordinal int, retry_run_id uuid, skip_reason text)
+    update batch_retry_run t set retry_run_id = d.retry_run_id
+      from json_to_recordset(${JSON.stringify(retried)}::json) as d(ordinal int, retry_run_id uuid)
      where t.batch_id = ${batchId}::uuid and t.ordinal = d.ordinal
   `.execute(trx);
 }

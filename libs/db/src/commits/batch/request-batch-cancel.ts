@@ -5,8 +5,8 @@ import { NOW } from '../../fragments.ts';
 import { lockBatchState } from '../../locks/batch/lock-batch.ts';
 
 /**
- * Requests the cancellation of a batch, with a reason if it is not its caller's: `cancelling`, due at once for the cancel flow. Returns false, and changes nothing,
- * for a batch that has ended or is being cancelled.
+ * Requests the cancellation of a batch: `cancelling`, due at once for the cancel flow. Returns false, and changes nothing,
+ * for a batch that has ended or is being cancelled. `reason`: why the system cancels it; null for a caller's cancel.
  * Throws: `not_found`.
  * Locks: the batch row, since the decision depends on its state. Index: primary key.
  */

@@ -1,4 +1,9 @@
-import { NightshiftError, type HoldRule, type StopWhen } from '@nightshift/agent-core';
+import {
+  NightshiftError,
+  type CallbackEventName,
+  type HoldRule,
+  type StopWhen,
+} from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
 import { lockBatchState } from './lock-batch.ts';
@@ -10,6 +15,8 @@ export interface RetriedBatch {
   readonly apply: 'auto' | 'review';
   readonly hold_if: HoldRule | null;
   readonly callback_url: string | null;
+  readonly callback_events: readonly CallbackEventName[];
+  readonly expires_in_days: number | null;
   readonly metadata: Record<string, unknown> | null;
   readonly name: string | null;
   readonly tags: readonly string[];
@@ -22,8 +29,8 @@ export interface RetriedBatch {
 export async function lockRetriedBatch(trx: Tx, projectId: string, batchId: string): Promise<RetriedBatch> {
   await lockBatchState(trx, projectId, batchId);
   const { rows } = await sql<RetriedBatch>`
-    select b.id, b.source, b.apply, b.hold_if, b.callback_url, b.metadata, b.name, b.tags, b.stop_when,
-           g.max_cost_nanousd, g.max_output_tokens
+    select b.id, b.source, b.apply, b.hold_if, b.callback_url, b.callback_events, b.expires_in_days, b.metadata, b.name, b.tags,
+           b.stop_when, g.max_cost_nanousd, g.max_output_tokens
       from batch b left join batch_budget g on g.batch_id = b.id where b.id = ${batchId}::uuid
   `.execute(trx);
   const [batch] = rows;

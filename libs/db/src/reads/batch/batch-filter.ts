@@ -75,7 +75,7 @@ function refused(name: string, message: string, shown = name): NightshiftError {
   return new NightshiftError('validation_failed', `?${shown} ${message}.`, { fields: [{ path, message }] });
 }
 
-/** What a batch `b` keeps for life: a cursor of the list must name such a batch. */
+/** Conditions on columns that never change; a cursor must name a batch that meets them. */
 export function ownerOf(projectId: string, { schedule_id, retry_of }: BatchFilter): RawBuilder<SqlBool> {
   return allOf([
     sql`b.project_id = ${projectId}`,

@@ -1,7 +1,7 @@
 import type { ContentBlock, Json, JsonObject, RunState, StopReason } from '@nightshift/agent-core';
 import { sql, type RawBuilder } from 'kysely';
 import type { Database } from '../../connect.ts';
-import { UNMERGED } from '../../fragments.ts';
+import { anyUuid, UNMERGED } from '../../fragments.ts';
 import { uuidArray } from '../../uuid-array.ts';
 import { readCutPage, type Listed } from '../cut-page.ts';
 import { parseContent } from '../run/messages.ts';
@@ -43,9 +43,9 @@ type Stored = Omit<ResultRow, 'answer'> & { readonly answer: readonly ContentBlo
 const PAGE_BYTES = 2 * 1024 * 1024;
 
 /**
- * Reads the ended runs of a batch with ordinals from `range.from` below `range.below`, in this order. `retries` are later batches,
- * oldest first: a run of the last of them with the same custom id stands in for the batch's run.
- * Index: the unique (batch, ordinal), `run_by_custom_id` for retries; then primary keys of `message` and `run_failure`.
+ * Reads the ended runs of a batch with ordinals from `range.from` below `range.below`, in this order. The last run that `retries`,
+ * which are later batches, made for a run stands in for it.
+ * Index: the unique (batch, ordinal), `batch_retry_run_by_run` for retries; then primary keys of `message` and `run_failure`.
  */
 export async function readResultsInOrder(
   db: Database,
@@ -60,12 +60,16 @@ export async function readResultsInOrder(
       ? sql`select r.ordinal as place, r.* from run r where ${inRange} order by r.ordinal`
       : sql`
         select o.place, r.*
-          from (select r.ordinal as place, r.id, r.custom_id from run r where ${inRange} order by r.ordinal ${UNMERGED}) o
+          from (select r.ordinal as place, r.id from run r where ${inRange} order by r.ordinal ${UNMERGED}) o
          cross join lateral (
-           select coalesce((
-             select l.id from unnest(${uuidArray(retries)}::uuid[]) with ordinality as c(id, place)
-              cross join lateral (select id from run where batch_id = c.id and custom_id = o.custom_id ${UNMERGED}) l
-              order by c.place desc limit 1), o.id) as id ${UNMERGED}) last
+           with recursive attempt as (
+             select o.id, 1 as number
+             union all
+             select t.retry_run_id, a.number + 1
+               from attempt a
+              cross join lateral (select batch_id, retry_run_id from batch_retry_run where run_id = a.id ${UNMERGED}) t
+              where t.retry_run_id is not null and t.batch_id = ${anyUuid(retries)})
+           select id from attempt order by number desc limit 1) last
          cross join lateral (select * from run where id = last.id ${UNMERGED}) r
          order by o.place`;
   return readResults(db, runs, filter);
