@@ -41,7 +41,6 @@ describe('submitting', () => {
       schedule_id: null,
       tick_due_at: null,
       expires_at: null,
-      results_url: expect.stringMatching(/^\/v1\/batches\/job-[0-9a-f-]{36}\/results$/),
       counts: {
         total: 1,
         accepted: 1,
