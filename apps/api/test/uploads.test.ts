@@ -381,10 +381,10 @@ describe('an upload is refused, with nothing stored or staged, for', () => {
     ]);
     expect(total).toBe(4);
     expect(errors.map(({ path }: { path: string }) => path)).toEqual([
+      '/lines/3/variables',
       '/lines/4/variables',
       '/lines/4/agent_id',
       '/lines/4/input',
-      '/lines/3/variables',
     ]);
   });
 });
