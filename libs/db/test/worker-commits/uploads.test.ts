@@ -1,3 +1,4 @@
+import { sql } from 'kysely';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import {
   DEFAULT_PROJECT_ID,
@@ -41,6 +42,28 @@ const receive = (id: string, beforeCommit: () => Promise<void> = async () => und
 
 const linesOf = (id: string) =>
   db.selectFrom('staged_line').select('ordinal').where('batch_id', '=', id).execute();
+
+test('a staged line keeps every character of its custom id and its run', async () => {
+  const batch_id = newId();
+  await openUpload(db, DEFAULT_PROJECT_ID, batch_id);
+  const lines = ['\\N', '\\', 'a\\tb\tc\nd\r', '', 'é 😀', null].map((custom_id) => ({
+    custom_id,
+    run: JSON.stringify({ text: `${custom_id} \\. "` }),
+  }));
+  const parts = [lines.slice(0, 2), [], lines.slice(2)];
+  let from = 0;
+  const encoded = parts.map((part) => {
+    const bytes = encodeLines({ batch_id, project_id: DEFAULT_PROJECT_ID }, from, part);
+    from += part.length;
+    return bytes;
+  });
+  await stageLines(db, encoded);
+  const { rows } = await sql<{ custom_id: string | null; run: string; bytes: number }>`
+    select custom_id, run::text as run, bytes from staged_line where batch_id = ${batch_id}::uuid order by ordinal
+  `.execute(db);
+  expect(rows).toEqual(lines.map((line) => ({ ...line, bytes: Buffer.byteLength(line.run) })));
+  await dropUpload(db, batch_id);
+});
 
 test('dropping an upload deletes its lines', async () => {
   const id = await stage();
