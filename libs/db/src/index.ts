@@ -384,7 +384,7 @@ export {
   readProviderBatchesOf,
 } from './commits/batch/cancel.ts';
 export { commitUnsentDue } from './commits/provider-batch/unsent-due.ts';
-export { commitUsagePortion } from './commits/batch/book-usage.ts';
+export { commitUsagePortion, RUNS_BOOKED_MAX } from './commits/batch/book-usage.ts';
 export {
   commitBatchFinish,
   lockForFinish,

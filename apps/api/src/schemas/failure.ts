@@ -11,7 +11,8 @@ export const errorGroup = z
   .regex(/^[0-9a-f]{32}$/, 'must be an error_group of GET /v1/batches/{job_id}/errors');
 
 const FAILED_STATES = ['failed', 'expired', 'cancelled'] as const;
-const ENDED_STATES = ['completed', ...FAILED_STATES] as const;
+/** States of runs that have ended. */
+export const ENDED_STATES = ['completed', ...FAILED_STATES] as const;
 
 /** The fields of a retry that choose runs. */
 export const retryChoice = {

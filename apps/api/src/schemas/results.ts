@@ -1,16 +1,14 @@
 import { listOf, STOP_REASONS } from '@nightshift/agent-core';
 import { z } from 'zod';
+import { ENDED_STATES, errorGroup } from './failure.ts';
 import { memoryChange } from './memory.ts';
 import { lettaMessage } from './message.ts';
 import { endedReason, runError } from './run.ts';
 import { usage, usd } from './usage.ts';
-import { errorGroup } from './failure.ts';
 
 /** Type of results: a JSON value a line. */
 export const JSON_LINES = 'application/jsonl';
 
-/** States of runs that have ended. */
-export const ENDED_STATES = ['completed', 'failed', 'cancelled', 'expired'] as const;
 const INCLUDED = ['messages', 'memory_changes', 'retries'] as const;
 
 /** Splits a list with commas, so that `a,b` equals a repeated parameter. */

@@ -147,6 +147,7 @@ export const pilot = z
       ),
   })
   .meta({ id: 'PilotCreate' });
+
 /** Failed runs at which a batch is cancelled. */
 export const stopWhen = z
   .strictObject({

@@ -62,7 +62,8 @@ export function createEventFeed(reads: EventReads, onError: (error: unknown) => 
             const rows = await readAfter(place);
             for (const row of rows) {
               if (waker.hasEnded()) return;
-              yield { id: toEventResponse(row).id, event: row.type, data: toEventResponse(row) };
+              const data = toEventResponse(row);
+              yield { id: data.id, event: data.type, data };
               place = row;
             }
             if (rows.length > 0) continue;

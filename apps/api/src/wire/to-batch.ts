@@ -1,4 +1,4 @@
-import { toUsd, toWireId, type BatchState, type PilotResult, type StopWhen } from '@nightshift/agent-core';
+import { toUsd, toWireId, type BatchState, type PilotResult } from '@nightshift/agent-core';
 import type { BatchRow } from '@nightshift/db';
 import type { BatchResponse } from '../schemas/batch.ts';
 import { USER_ID } from '../schemas/ids.ts';
@@ -71,7 +71,7 @@ export function toBatchResponse(batch: BatchRow): BatchResponse {
     expires_at: batch.expires_at?.toISOString() ?? null,
     name: batch.name,
     tags: [...batch.tags],
-    stop_when: batch.stop_when === null ? null : toStopWhen(batch.stop_when),
+    stop_when: batch.stop_when,
     retry_of: batch.retry_of === null ? null : toWireId('job', batch.retry_of),
     metadata: batch.metadata,
     callback_url: batch.callback_url,
@@ -89,10 +89,6 @@ export function toBatchResponse(batch: BatchRow): BatchResponse {
     last_updated_by_id: USER_ID,
     user_id: USER_ID,
   };
-}
-
-function toStopWhen({ first, failure_rate, after }: StopWhen): BatchResponse['stop_when'] {
-  return { first: first ?? null, failure_rate: failure_rate ?? null, after: after ?? null };
 }
 
 function toPilot({

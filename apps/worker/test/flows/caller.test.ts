@@ -1,7 +1,6 @@
 import type {} from '../../../../test/global-setup.ts';
 import { auditInvariants } from '@nightshift/db';
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
-import { buildServer } from '../../../api/src/index.ts';
 import type { ToolDefinition } from '@nightshift/agent-core';
 import {
   answering,
@@ -12,11 +11,10 @@ import {
   type SubmittedBatch,
   type SubmittedRun,
 } from './house.ts';
-
-const API_KEY = 'ns_test_key_of_the_suite';
+import { openHouseApi, type ApiAnswer, type HouseApi } from './house-api.ts';
 
 let house: House;
-let server: ReturnType<typeof buildServer>;
+let server: HouseApi;
 beforeEach(async () => {
   house = await openHouse(inject('postgresUrl'), {
     modules: ['pay', 'ring', 'look'].map((name) => ({
@@ -28,13 +26,7 @@ beforeEach(async () => {
       timeout_ms: 1_000,
     })),
   });
-  server = buildServer({
-    db: house.database.db,
-    bell: { ring: () => Promise.resolve() },
-    apiKey: API_KEY,
-    model: 'simulator',
-  });
-  await server.ready();
+  server = await openHouseApi(house.database.db);
 });
 afterEach(async () => {
   await server.close();
@@ -53,24 +45,11 @@ const ASK: ToolDefinition = {
 };
 const APPROVAL = [{ type: 'requires_approval', tool_name: 'pay' }];
 
-interface Wire {
-  readonly status: number;
-  // Parsed JSON; the expectation is the check.
-  // eslint-disable-next-line @typescript-eslint/no-explicit-any
-  readonly body: any;
-}
-async function api(method: 'GET' | 'POST', url: string, body?: object): Promise<Wire> {
-  const answer = await server.inject({
-    method,
-    url,
-    headers: { authorization: `Bearer ${API_KEY}` },
-    ...(body === undefined ? {} : { payload: body }),
-  });
-  return { status: answer.statusCode, body: JSON.parse(answer.body) as unknown };
-}
-const answer = (batch: SubmittedBatch, ...approvals: object[]): Promise<Wire> =>
+const api: HouseApi['call'] = (...request) => server.call(...request);
+const answer = (batch: SubmittedBatch, ...approvals: object[]): Promise<ApiAnswer> =>
   api('POST', `/v1/runs/run-${batch.run_ids[0] ?? ''}/tool-results`, { approvals });
-const runOf = (batch: SubmittedBatch): Promise<Wire> => api('GET', `/v1/runs/run-${batch.run_ids[0] ?? ''}`);
+const runOf = (batch: SubmittedBatch): Promise<ApiAnswer> =>
+  api('GET', `/v1/runs/run-${batch.run_ids[0] ?? ''}`);
 
 /** Submits one run and drives the house until it waits for its caller; returns the ids of the waiting calls. */
 async function untilAsked(

@@ -9,7 +9,6 @@ import {
 } from '@nightshift/db';
 import { storeBody } from '@nightshift/intake/testing';
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
-import { buildServer } from '../../../api/src/index.ts';
 import type { FlowDeps } from '../../src/flow-parts/deps.ts';
 import { composeProviderBatch } from '../../src/flows/compose-provider-batch/compose-provider-batch.ts';
 import { ingestResults } from '../../src/flows/ingest-results/ingest-results.ts';
@@ -18,12 +17,11 @@ import { runToolCalls } from '../../src/flows/run-tool-calls/run-tool-calls.ts';
 import { submitProviderBatch } from '../../src/flows/submit-provider-batch/submit-provider-batch.ts';
 import { sweep } from '../../src/flows/sweep/sweep.ts';
 import { answering, openHouse, script, type House, type SubmittedBatch } from './house.ts';
-
-const API_KEY = 'ns_test_key_of_the_suite';
+import { openHouseApi, type ApiAnswer, type HouseApi } from './house-api.ts';
 
 let house: House;
 let db: Database;
-let server: ReturnType<typeof buildServer>;
+let server: HouseApi;
 beforeEach(async () => {
   house = await openHouse(inject('postgresUrl'), {
     modules: [
@@ -38,8 +36,7 @@ beforeEach(async () => {
     ],
   });
   ({ db } = house.database);
-  server = buildServer({ db, bell: { ring: () => Promise.resolve() }, apiKey: API_KEY, model: 'simulator' });
-  await server.ready();
+  server = await openHouseApi(house.database.db);
 });
 afterEach(async () => {
   expect(await auditInvariants(db)).toEqual([]);
@@ -47,22 +44,8 @@ afterEach(async () => {
   await house.close();
 });
 
-interface Wire {
-  readonly status: number;
-  // Parsed JSON; the expectation is the check.
-  // eslint-disable-next-line @typescript-eslint/no-explicit-any
-  readonly body: any;
-}
-async function api(method: 'GET' | 'POST', url: string, body?: object): Promise<Wire> {
-  const answer = await server.inject({
-    method,
-    url,
-    headers: { authorization: `Bearer ${API_KEY}` },
-    ...(body === undefined ? {} : { payload: body }),
-  });
-  return { status: answer.statusCode, body: JSON.parse(answer.body) as unknown };
-}
-const cancelRun = ({ run_ids }: SubmittedBatch, index = 0): Promise<Wire> =>
+const api: HouseApi['call'] = (...request) => server.call(...request);
+const cancelRun = ({ run_ids }: SubmittedBatch, index = 0): Promise<ApiAnswer> =>
   api('POST', `/v1/runs/run-${run_ids[index] ?? ''}/cancel`);
 const statesOf = async ({ id }: SubmittedBatch): Promise<string[]> =>
   (

@@ -7,23 +7,20 @@ import {
   type Database,
 } from '@nightshift/db';
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
-import { buildServer } from '../../../api/src/index.ts';
 import { acceptBatch } from '../../src/flows/accept-batch/accept-batch.ts';
 import type { FlowDeps } from '../../src/flow-parts/deps.ts';
 import { openHouse, script, type House, type SubmittedBatch } from './house.ts';
-
-const API_KEY = 'ns_test_key_of_the_suite';
+import { openHouseApi, type ApiAnswer, type HouseApi } from './house-api.ts';
 
 let house: House;
 let db: Database;
 let worker: FlowDeps;
-let server: ReturnType<typeof buildServer>;
+let server: HouseApi;
 beforeEach(async () => {
   house = await openHouse(inject('postgresUrl'));
   ({ db } = house.database);
   worker = house.worker();
-  server = buildServer({ db, bell: { ring: () => Promise.resolve() }, apiKey: API_KEY, model: 'simulator' });
-  await server.ready();
+  server = await openHouseApi(house.database.db);
 });
 afterEach(async () => {
   expect(await auditInvariants(db)).toEqual([]);
@@ -31,28 +28,8 @@ afterEach(async () => {
   await house.close();
 });
 
-interface Wire {
-  readonly status: number;
-  readonly headers: Readonly<Record<string, unknown>>;
-  // Parsed JSON; the expectation is the check.
-  // eslint-disable-next-line @typescript-eslint/no-explicit-any
-  readonly body: any;
-}
-async function api(
-  method: 'GET' | 'POST' | 'DELETE',
-  url: string,
-  body?: object,
-  headers: Record<string, string> = {},
-): Promise<Wire> {
-  const answer = await server.inject({
-    method,
-    url,
-    headers: { authorization: `Bearer ${API_KEY}`, ...headers },
-    ...(body === undefined ? {} : { payload: body }),
-  });
-  return { status: answer.statusCode, headers: answer.headers, body: JSON.parse(answer.body) as unknown };
-}
-const retry = (id: string, body?: object, headers: Record<string, string> = {}): Promise<Wire> =>
+const api: HouseApi['call'] = (...request) => server.call(...request);
+const retry = (id: string, body?: object, headers: Record<string, string> = {}): Promise<ApiAnswer> =>
   api('POST', `/v1/batches/${id}/retry`, body, headers);
 
 /** Lets requests whose input holds `text` fail for ever, each with its own outcome. */
@@ -326,11 +303,8 @@ describe('a retry', () => {
     });
     await house.drive(worker);
     house.simulator.control.clearRules();
-    await server.inject({
-      method: 'PATCH',
-      url: `/v1/agents/${agent.id}`,
-      headers: { authorization: `Bearer ${API_KEY}` },
-      payload: { system: 'Speak plainly.' },
+    expect(await api('PATCH', `/v1/agents/${agent.id}`, { system: 'Speak plainly.' })).toMatchObject({
+      status: 200,
     });
     const { body: again } = await retry(batch.id, { definitions: 'current' });
     await house.drive(worker);
@@ -345,11 +319,7 @@ describe('a retry', () => {
 
   test('skips a run whose agent is deleted, with the reason in the counts', async () => {
     const { id, agent_ids } = await failing();
-    await server.inject({
-      method: 'DELETE',
-      url: `/v1/agents/agent-${agent_ids[1] ?? ''}`,
-      headers: { authorization: `Bearer ${API_KEY}` },
-    });
+    expect(await api('DELETE', `/v1/agents/agent-${agent_ids[1] ?? ''}`)).toMatchObject({ status: 200 });
     const { body } = await retry(`job-${id}`);
     await house.drive(worker);
     expect((await api('GET', `/v1/batches/${body.id}`)).body.counts).toMatchObject({

@@ -13,7 +13,6 @@ import {
 } from '@nightshift/db';
 import { progressOf, type Progress } from '@nightshift/agent-core';
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
-import { buildServer } from '../../../api/src/index.ts';
 import { cancelBatch } from '../../src/flows/cancel-batch/cancel-batch.ts';
 import { composeProviderBatch } from '../../src/flows/compose-provider-batch/compose-provider-batch.ts';
 import { deliverWebhooks } from '../../src/flows/deliver-webhooks/deliver-webhooks.ts';
@@ -25,8 +24,8 @@ import { submitProviderBatch } from '../../src/flows/submit-provider-batch/submi
 import { EVENT_DAYS, sweep } from '../../src/flows/sweep/sweep.ts';
 import type { CallbackPort, FlowDeps } from '../../src/flow-parts/deps.ts';
 import { call, openHouse, script, type House, type SubmittedRun } from './house.ts';
+import { openHouseApi } from './house-api.ts';
 
-const API_KEY = 'ns_test_key_of_the_suite';
 const ASK: ToolDefinition = {
   name: 'ask_user',
   kind: 'client',
@@ -116,20 +115,10 @@ describe('each phase, by the flows that lead to it', () => {
 
   test('receiving', async () => {
     await house.submit([{ input: 'hello' }]);
-    const server = buildServer({
-      db: house.database.db,
-      bell: { ring: () => Promise.resolve() },
-      apiKey: API_KEY,
-      model: 'simulator',
-    });
-    const { body } = await server.inject({
-      method: 'POST',
-      url: '/v1/batches',
-      headers: { authorization: `Bearer ${API_KEY}` },
-      payload: { agents: {}, input: 'Go.' },
-    });
-    await server.close();
-    const id = (JSON.parse(body) as { id: string }).id.slice(4);
+    const api = await openHouseApi(house.database.db);
+    const { body } = await api.call('POST', '/v1/batches', { agents: {}, input: 'Go.' });
+    await api.close();
+    const id = String(body.id).slice('job-'.length);
     expect(await progress(id)).toMatchObject({ phase: 'receiving', total: 1 });
     await house.drive(worker);
     expect(await progress(id)).toMatchObject({ phase: 'done', total: 1 });

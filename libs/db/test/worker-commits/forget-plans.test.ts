@@ -17,6 +17,7 @@ import {
 import { openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
 import { explain, leaveUncounted, nodesOf, rowsReadOf, type Explained } from '../plans.ts';
 import { acceptBareFleet, ALICE, clear, DONE, ingest, leaseOf, sealAndEnd } from './night-shift.ts';
+import { DUE_QUESTION } from '../due-question.ts';
 
 let database: TestDatabase;
 let db: Database;
@@ -29,18 +30,7 @@ afterAll(() => database.close());
 
 const RUNS = 5_000;
 const PORTION = 200;
-const QUESTION = {
-  provider_batch_states: [],
-  batch_states: [],
-  audit_interval_ms: 1,
-  idempotency_key_days: 7,
-  deleted_item_days: 7,
-  event_days: 30,
-  retention_days: 30,
-  provider_batch_days: 30,
-  upload_hours: 24,
-  late_runs_max: 1_000,
-} as const;
+const QUESTION = { ...DUE_QUESTION, late_runs_max: 1_000 } as const;
 
 test('a portion of a forgotten batch reads its own runs and their rows, without statistics', async () => {
   const { id } = await acceptBareFleet(db, RUNS);

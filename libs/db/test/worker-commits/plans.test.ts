@@ -68,6 +68,7 @@ import {
   seal,
   submit,
 } from './night-shift.ts';
+import { DUE_QUESTION } from '../due-question.ts';
 
 /*
  * After a step has changed every row, the planner's statistics are wrong: no counted state is left. If it expects one row,
@@ -608,18 +609,6 @@ test.each(['never counted', 'counted while nearly none could be seen'])(
   },
 );
 
-const QUESTION = {
-  provider_batch_states: [],
-  batch_states: [],
-  audit_interval_ms: 1,
-  idempotency_key_days: 7,
-  deleted_item_days: 7,
-  event_days: 30,
-  retention_days: 30,
-  provider_batch_days: 30,
-  upload_hours: 24,
-} as const;
-
 test('a look for work reads a bounded number of runs past their deadline, and sometimes all', async () => {
   await clear(db);
   const { run_ids } = await acceptBareFleet(db, 1_000);
@@ -637,7 +626,7 @@ test('a look for work reads a bounded number of runs past their deadline, and so
       await sql`select set_config('nightshift.now', (clock_timestamp() + interval '1 minute')::text, true)`.execute(
         trx,
       );
-      ({ sweep } = await readDueWork(trx, { ...QUESTION, late_runs_max }));
+      ({ sweep } = await readDueWork(trx, { ...DUE_QUESTION, late_runs_max }));
     });
     const runs = plans
       .flatMap(({ plan }) => [...nodesOf(plan)])
@@ -653,7 +642,7 @@ test.each<readonly [string, (trx: Tx) => Promise<unknown>]>([
   [
     'batches that are idle',
     async (trx) => {
-      await readDueWork(trx, { ...QUESTION, late_runs_max: 1 });
+      await readDueWork(trx, { ...DUE_QUESTION, late_runs_max: 1 });
       await markIdleBatches(trx);
     },
   ],
@@ -693,8 +682,8 @@ test('a look for work reads no kept event, and a forgetting only old ones', asyn
     db,
   );
   const look = async (trx: Tx): Promise<void> => {
-    const { sweep } = await readDueWork(trx, { ...QUESTION, late_runs_max: 1 });
-    await forgetEvents(trx, QUESTION.event_days);
+    const { sweep } = await readDueWork(trx, { ...DUE_QUESTION, late_runs_max: 1 });
+    await forgetEvents(trx, DUE_QUESTION.event_days);
     expect(sweep).toBe(isOld);
   };
   let isOld = false;
@@ -707,7 +696,7 @@ test('a look for work reads no kept event, and a forgetting only old ones', asyn
     db,
   );
   expect(Math.max(...rowsReadOf(await explain(database.url, look), 'event'))).toBeLessThanOrEqual(2);
-  await forgetEvents(db, QUESTION.event_days);
+  await forgetEvents(db, DUE_QUESTION.event_days);
   const { rows } = await sql<{ count: number }>`select count(*)::int as count from event`.execute(db);
   expect(rows).toEqual([{ count: 29_998 }]);
 });

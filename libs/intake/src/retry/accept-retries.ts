@@ -1,11 +1,4 @@
-import {
-  fromStorable,
-  modelPrice,
-  parseModelHandle,
-  type ContentBlock,
-  type PriceTable,
-  type ResultFormat,
-} from '@nightshift/agent-core';
+import { fromStorable, type ContentBlock, type PriceTable, type ResultFormat } from '@nightshift/agent-core';
 import {
   commitPortion,
   distinctDefinitions,
@@ -25,11 +18,12 @@ import {
   type RunToRetry,
   type Tx,
 } from '@nightshift/db';
-import { refuseUnfit } from '../plan-batch.ts';
+import type { SkipReason } from '../fleet/plan-agent.ts';
+import { skipReasonOf } from '../fleet/read-fleet-plans.ts';
 import type { RetrySource } from './request.ts';
 
 /** Why a run is not tried again. */
-type RetrySkip = 'agent_deleted' | 'no_input' | 'no_price' | 'unusable_tools';
+type RetrySkip = SkipReason | 'no_input';
 
 /**
  * Makes the next runs of a batch that tries runs again; null after the last. The caller holds the batch.
@@ -114,9 +108,13 @@ async function planRetries(
     const run = runs[index];
     const request = requests[index];
     if (run === undefined || request === undefined) continue;
-    const agent = current === null ? frozenAgent(given, frozen) : current.get(request.key);
-    const isCapped = batch.has_cost_cap || run.cap?.cost_nanousd != null;
-    const reason = skipReasonOf(given, agent, isCapped, prices);
+    const agent = given.is_agent_deleted
+      ? undefined
+      : current === null
+        ? frozenAgent(given, frozen)
+        : current.get(request.key);
+    const hasInput = given.is_agent_deleted || run.messages.length > 0;
+    const reason = hasInput ? skipReasonOf(run, agent, batch, prices) : 'no_input';
     if (reason !== null || agent === undefined) skipped.set(given.ordinal, reason ?? 'agent_deleted');
     else made.push({ ordinal: given.ordinal, run, request, agent });
   }
@@ -166,25 +164,11 @@ function addedTo(
 
 /** Returns the agent of a run with the definition that is frozen in the run. */
 function frozenAgent(
-  { conversation_id, definition_id, is_agent_deleted }: RunToRetry,
+  { conversation_id, definition_id }: RunToRetry,
   frozen: ReadonlyMap<string, FrozenDefinition>,
 ): RunAgent | undefined {
   const definition = frozen.get(definition_id);
-  if (definition === undefined || is_agent_deleted) return undefined;
+  if (definition === undefined) return undefined;
   const { model, context_window_limit } = definition;
   return { conversation_id, definition_id, is_stored: true, model, context_window_limit, doubts: null };
-}
-
-function skipReasonOf(
-  { messages, is_agent_deleted }: RunToRetry,
-  agent: RunAgent | undefined,
-  isCapped: boolean,
-  prices: PriceTable,
-): RetrySkip | null {
-  if (is_agent_deleted || agent === undefined) return 'agent_deleted';
-  if (messages === null || messages.length === 0) return 'no_input';
-  if (isCapped && modelPrice(prices, parseModelHandle(agent.model)?.name ?? agent.model) === null)
-    return 'no_price';
-  const isFit = agent.doubts === null || refuseUnfit({ shared_path: '' }, 0, agent.doubts) === null;
-  return isFit ? null : 'unusable_tools';
 }

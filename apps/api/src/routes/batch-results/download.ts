@@ -7,8 +7,8 @@ import { z } from 'zod';
 import type { App, Context } from '../../context.ts';
 import { problems } from '../../schemas/answers.ts';
 import { wireId } from '../../schemas/ids.ts';
+import { ENDED_STATES } from '../../schemas/failure.ts';
 import {
-  ENDED_STATES,
   JSON_LINES,
   resultLine,
   resultsQuery,

@@ -1,7 +1,5 @@
-import { NightshiftError, toWireId } from '@nightshift/agent-core';
 import { inTransaction, readNow } from '@nightshift/db';
-import { BATCH_BYTES_MAX, prepareBatch, signalsOfStored } from '@nightshift/intake';
-import type { FastifyReply } from 'fastify';
+import { BATCH_BYTES_MAX, prepareBatch } from '@nightshift/intake';
 import { holdMore, keepShareUntil } from '../../body-budget.ts';
 import type { App, Context } from '../../context.ts';
 import { elapsedMs } from '../../large-bodies/handed-over.ts';
@@ -12,25 +10,11 @@ import { uploadOf } from '../../uploads/line-upload.ts';
 import { acceptOnce } from './accept-once.ts';
 import { createFromLines } from './create-from-lines.ts';
 import { idempotencyHeaders, idempotencyOf } from './idempotency.ts';
-import type { OnceStored } from './once.ts';
-import { readShownBatch } from './shown-batch.ts';
+import { answerStored } from './once.ts';
 
 /** Accepts a batch in one transaction and answers at once, or receives it line by line. */
 export function createBatch(app: App, context: Context, path: string, hide: boolean): void {
   const parse = createJsonParser(app);
-  const answerCreated = async (reply: FastifyReply, made: OnceStored) => {
-    await context.bell.ring(signalsOfStored(made));
-    if (made.replayed) void reply.header('idempotent-replayed', 'true');
-    try {
-      return (await readShownBatch(context, made.batch_id)).batch;
-    } catch (error) {
-      if (!made.replayed || !(error instanceof NightshiftError) || error.code !== 'not_found') throw error;
-      throw new NightshiftError(
-        'not_found',
-        `This Idempotency-Key has made the batch ${toWireId('job', made.batch_id)}, which was deleted. Send a new key.`,
-      );
-    }
-  };
   app.post(
     path,
     {
@@ -41,7 +25,7 @@ export function createBatch(app: App, context: Context, path: string, hide: bool
         if (upload === undefined) return;
         const made = createFromLines(context, parse, { request, reply, upload });
         keepShareUntil(request, made);
-        return reply.send(await answerCreated(reply, await made));
+        return reply.send(await answerStored(context, reply, await made));
       },
       schema: {
         operationId: 'createBatch',
@@ -66,7 +50,7 @@ export function createBatch(app: App, context: Context, path: string, hide: bool
       const made = await inTransaction(context.db, (trx) =>
         acceptOnce(trx, context, { prepared, now, arrivedAt }, idempotency),
       );
-      return answerCreated(reply, made);
+      return answerStored(context, reply, made);
     },
   );
 }

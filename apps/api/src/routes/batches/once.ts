@@ -1,4 +1,4 @@
-import { NightshiftError } from '@nightshift/agent-core';
+import { NightshiftError, toWireId } from '@nightshift/agent-core';
 import {
   findBatchOfRetry,
   findIdempotentBatch,
@@ -7,8 +7,12 @@ import {
   type NewBatch,
   type Tx,
 } from '@nightshift/db';
-import type { StoredBatch } from '@nightshift/intake';
+import { signalsOfStored, type StoredBatch } from '@nightshift/intake';
+import type { FastifyReply } from 'fastify';
+import type { Context } from '../../context.ts';
+import type { BatchResponse } from '../../schemas/batch.ts';
 import type { Idempotency } from './idempotency.ts';
+import { readShownBatch } from './shown-batch.ts';
 
 /** A batch stored by a request, or by an earlier request with its key. */
 export interface OnceStored extends StoredBatch {
@@ -54,4 +58,23 @@ export async function findEarlier(
     'idempotency_mismatch',
     'This Idempotency-Key was already used with another body. Send a new key.',
   );
+}
+
+/** Wakes workers for a stored batch, and answers with it. Throws: `not_found` for the batch of an earlier request that was deleted. */
+export async function answerStored(
+  context: Context,
+  reply: FastifyReply,
+  made: OnceStored,
+): Promise<BatchResponse> {
+  await context.bell.ring(signalsOfStored(made));
+  if (made.replayed) void reply.header('idempotent-replayed', 'true');
+  try {
+    return (await readShownBatch(context, made.batch_id)).batch;
+  } catch (error) {
+    if (!made.replayed || !(error instanceof NightshiftError) || error.code !== 'not_found') throw error;
+    throw new NightshiftError(
+      'not_found',
+      `This Idempotency-Key has made the batch ${toWireId('job', made.batch_id)}, which was deleted. Send a new key.`,
+    );
+  }
 }

@@ -1,6 +1,6 @@
-import { inTransaction, readNow } from '@nightshift/db';
-import { signalsOfStored, storeRetry } from '@nightshift/intake';
 import { createHash } from 'node:crypto';
+import { inTransaction, readNow } from '@nightshift/db';
+import { storeRetry } from '@nightshift/intake';
 import { z } from 'zod';
 import type { App, Context } from '../../context.ts';
 import { problems } from '../../schemas/answers.ts';
@@ -8,8 +8,7 @@ import { batchResponse } from '../../schemas/batch.ts';
 import { wireId } from '../../schemas/ids.ts';
 import { retryInput } from '../../schemas/retry.ts';
 import { idempotencyHeaders, idempotencyOf } from './idempotency.ts';
-import { storeOnce } from './once.ts';
-import { readShownBatch } from './shown-batch.ts';
+import { answerStored, storeOnce } from './once.ts';
 
 /** Tries ended runs of a batch again, in a new batch. */
 export function retryBatch(app: App, context: Context, path: string, hide: boolean): void {
@@ -34,7 +33,7 @@ export function retryBatch(app: App, context: Context, path: string, hide: boole
     },
     async (request, reply) => {
       const { job_id } = request.params;
-      const { db, projectId, bell } = context;
+      const { db, projectId } = context;
       const body = request.body ?? {};
       const request_sha256 = createHash('sha256')
         .update(JSON.stringify([job_id, body]))
@@ -46,9 +45,7 @@ export function retryBatch(app: App, context: Context, path: string, hide: boole
           storeRetry(trx, projectId, job_id, body, { now, idempotency }),
         ),
       );
-      await bell.ring(signalsOfStored(made));
-      if (made.replayed) void reply.header('idempotent-replayed', 'true');
-      return (await readShownBatch(context, made.batch_id)).batch;
+      return answerStored(context, reply, made);
     },
   );
 }

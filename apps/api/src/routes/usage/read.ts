@@ -13,6 +13,8 @@ const day = z.iso.date({ error: 'must be a day such as 2030-01-31' }).refine((te
   error: 'must be a day after 1969',
 });
 
+const grouping = z.enum(['day', 'model', 'tag', 'schedule']);
+
 const usageItem = z
   .object({
     key: z
@@ -38,7 +40,7 @@ const usageAnswer = z
   .object({
     from: z.string(),
     to: z.string(),
-    group_by: z.enum(['day', 'model', 'tag', 'schedule']),
+    group_by: grouping,
     data: z.array(usageItem),
   })
   .meta({ id: 'UsageReport' });
@@ -57,8 +59,7 @@ export function retrieveUsage(app: App, context: Context): void {
         querystring: z.strictObject({
           from: day.optional().describe('First day, in UTC. Default: 29 days before `to`.'),
           to: day.optional().describe('Last day, in UTC. Default: today.'),
-          group_by: z
-            .enum(['day', 'model', 'tag', 'schedule'])
+          group_by: grouping
             .default('day')
             .describe('With `tag`, a batch counts under each of its tags: these rows do not add up.'),
         }),

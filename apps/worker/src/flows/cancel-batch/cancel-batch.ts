@@ -12,6 +12,7 @@ import {
   holdLease,
   inTransaction,
   lockForFinish,
+  RUNS_BOOKED_MAX,
   readOpenDoubts,
   readProviderBatchesOf,
   releaseLease,
@@ -22,8 +23,6 @@ import type { FlowDeps, FlowReport } from '../../flow-parts/deps.ts';
 
 const FLOW = 'cancel-batch';
 const RUNS_PER_COMMIT = 1_000;
-/** Runs whose use is booked in one transaction. */
-const RUNS_PER_BOOKING = 5_000;
 /** Interval while runs may still become idle, or a cancel upstream is open. Unit: milliseconds. */
 const LOOK_AGAIN_MS = 5_000;
 /** Interval while only ingest or tool calls are left, whose end sends a signal. Unit: milliseconds. */
@@ -41,7 +40,7 @@ const DECIDED_BEFORE_MS = 60_000;
  */
 export async function cancelBatch(
   deps: FlowDeps,
-  runsPerBooking: number = RUNS_PER_BOOKING,
+  runsPerBooking: number = RUNS_BOOKED_MAX,
 ): Promise<FlowReport> {
   const { db, claimant, bell, hooks } = deps;
   const [batch] = await claimDueBatches(db, ['cancelling'], 1, claimant);

@@ -17,6 +17,7 @@ import {
   lockForFinish,
   readPilotFacts,
   requestBatchCancel,
+  RUNS_BOOKED_MAX,
   type AcceptedPortion,
   type FinishFacts,
   type Lease,
@@ -31,8 +32,6 @@ const FLOW = 'finish-batch';
 const LOOK_AGAIN_MS = 60_000;
 /** Agents whose held changes are accepted in one transaction. */
 const AGENTS_PER_PORTION = 500;
-/** Runs whose use is booked in one transaction. */
-const RUNS_PER_PORTION = 5_000;
 
 /**
  * Ends one batch whose last run has ended, or its pilot. Concurrent workers take turns by the lease and the row lock.
@@ -44,7 +43,7 @@ const RUNS_PER_PORTION = 5_000;
 export async function finishBatch(
   deps: FlowDeps,
   agentsPerPortion: number = AGENTS_PER_PORTION,
-  runsPerPortion: number = RUNS_PER_PORTION,
+  runsPerPortion: number = RUNS_BOOKED_MAX,
 ): Promise<FlowReport> {
   const { db, claimant, bell } = deps;
   const [batch] = await claimDueBatches(db, ['running', 'paused'], 1, claimant);

@@ -116,7 +116,7 @@ export async function insertBatch(
       values (${batch.id}, ${projectId}, ${batch.cap?.cost_nanousd ?? null}, ${batch.cap?.output_tokens ?? null})
     `.execute(trx);
   }
-  await insertBatchLabels(trx, projectId, { ...batch, created_at: now });
+  await insertBatchLabels(trx, batch);
   if (batch.idempotency === null) return;
   const { key, request_sha256, by_retry } = batch.idempotency;
   await sql`

@@ -3,6 +3,9 @@ import { fenced, type Lease } from '../../claims/lease.ts';
 import type { Tx } from '../../connect.ts';
 import { USAGE_KEY, USAGE_SUMS, usageOf } from '../../reads/usage/usage-rows.ts';
 
+/** Runs whose use is booked in one transaction. */
+export const RUNS_BOOKED_MAX = 5_000;
+
 const NAMES = sql.join(USAGE_SUMS.map((name) => sql.ref(name)));
 const ADDED = sql.join(
   USAGE_SUMS.map((name) => sql`${sql.ref(name)} = d.${sql.ref(name)} + excluded.${sql.ref(name)}`),

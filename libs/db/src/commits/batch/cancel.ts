@@ -2,6 +2,7 @@ import { sql } from 'kysely';
 import type { Lease } from '../../claims/lease.ts';
 import type { Tx } from '../../connect.ts';
 import { AS_FIRST, WITHOUT_FAILURE } from '../../fragments.ts';
+import { keepInputOf } from '../run/keep-input.ts';
 import { NONE_PASSED_ON, passConversationsOn } from '../run/pass-conversations.ts';
 import { putChunk } from '../run/run-chunks.ts';
 import { addToTallies, talliesOfPassing, tallySlot } from './tallies.ts';
@@ -39,8 +40,7 @@ export async function commitRunsCancelled(
        where batch_id = ${batch.id}::uuid and ordinal >= ${from_ordinal} and state in ('queued', 'ready')
        order by ordinal limit ${limit}
          for no key update),
-    gone as (delete from queued_input q using waiting w where q.run_id = w.id returning q.run_id, q.project_id, q.messages),
-    kept as (insert into unstarted_input (run_id, project_id, messages) select run_id, project_id, messages from gone),
+    ${keepInputOf('waiting')},
     ended as (
       update run r set state = 'cancelled', stop_reason = 'cancelled', ended_at = app_now(), overdue_from = null, ${WITHOUT_FAILURE}
         from waiting w where r.id = w.id

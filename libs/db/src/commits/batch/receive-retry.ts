@@ -2,6 +2,7 @@ import { NightshiftError, type RunState, type StopReason } from '@nightshift/age
 import { sql, type RawBuilder } from 'kysely';
 import type { Tx } from '../../connect.ts';
 import { anyText, anyUuid } from '../../fragments.ts';
+import { assertRunsOf } from '../../reads/run/named-runs.ts';
 import { insertBatch, isLimited } from './accepted-rows.ts';
 import type { NewBatch } from './new-batch.ts';
 
@@ -29,7 +30,7 @@ export interface ReceivedRetry extends Omit<NewBatch, 'runs'> {
  */
 export async function receiveRetry(trx: Tx, projectId: string, batch: ReceivedRetry): Promise<number> {
   const { retry_of, choice, source, cap } = batch;
-  if (choice.run_ids !== null) await assertEnded(trx, retry_of, choice.run_ids);
+  if (choice.run_ids !== null) await assertRunsOf(trx, retry_of, choice.run_ids, 'ended');
   const { rows } = await sql<{ runs: number; capped: boolean | null; now: string }>`
     with chosen as (
       insert into batch_retry_run (batch_id, ordinal, project_id, run_id)
@@ -68,28 +69,6 @@ function matching(batchId: string, choice: RetryChoice): RawBuilder<unknown> {
      and ${states === null ? sql`true` : sql`r.state = ${anyText(states)}`}
      and ${ended_reasons === null ? sql`true` : sql`r.stop_reason = ${anyText(ended_reasons)}`}
      and ${run_ids === null ? sql`true` : sql`r.id = ${anyUuid(run_ids)}`}`;
-}
-
-/** Refuses ids that name no ended run of the batch. */
-async function assertEnded(trx: Tx, batchId: string, runIds: readonly string[]): Promise<void> {
-  const { rows } = await sql<{ id: string; state: RunState; is_ended: boolean }>`
-    select id, state, ended_at is not null as is_ended from run where id = ${anyUuid(runIds)} and batch_id = ${batchId}::uuid
-  `.execute(trx);
-  const known = new Map(rows.map((row) => [row.id, row]));
-  const fields = runIds.flatMap((id, index) => {
-    const run = known.get(id);
-    const path = `/run_ids/${index}`;
-    if (run === undefined) return [{ path, message: `run-${id} is no run of job-${batchId}` }];
-    return run.is_ended
-      ? []
-      : [{ path, message: `run-${id} is ${run.state}: wait for its end, or cancel it` }];
-  });
-  const [first] = fields;
-  if (first === undefined) return;
-  throw new NightshiftError('validation_failed', `${first.path}: ${first.message}. Nothing was stored.`, {
-    fields,
-    fields_total: fields.length,
-  });
 }
 
 /** Says why a retry has no runs. */

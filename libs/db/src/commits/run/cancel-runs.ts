@@ -1,9 +1,10 @@
-import { ISSUES_MAX, NightshiftError, type BatchState } from '@nightshift/agent-core';
+import { NightshiftError, type BatchState } from '@nightshift/agent-core';
 import { sql, type RawBuilder } from 'kysely';
 import type { Tx } from '../../connect.ts';
 import { anyUuid } from '../../fragments.ts';
 import { lockBatchState } from '../../locks/batch/lock-batch.ts';
 import { GROUP_OF_OPEN } from '../../reads/batch/failures.ts';
+import { assertRunsOf } from '../../reads/run/named-runs.ts';
 
 /** The runs of a batch to cancel: by id, or open runs whose last attempt failed like a group of failures. */
 export type CancelChoice = { readonly run_ids: readonly string[] } | { readonly error_group: string };
@@ -21,7 +22,7 @@ export async function requestRunCancels(
   choice: CancelChoice,
 ): Promise<number> {
   const state = await lockBatchState(trx, projectId, batchId);
-  if ('run_ids' in choice) await assertRunsOf(trx, batchId, choice.run_ids);
+  if ('run_ids' in choice) await assertRunsOf(trx, batchId, choice.run_ids, 'any');
   const chosen =
     'run_ids' in choice
       ? sql`r.id = ${anyUuid(choice.run_ids)} and r.batch_id = ${batchId}::uuid`
@@ -49,22 +50,6 @@ async function markRuns(trx: Tx, chosen: RawBuilder<unknown>): Promise<number> {
     select count(*)::int as open from open
   `.execute(trx);
   return rows[0]?.open ?? 0;
-}
-
-async function assertRunsOf(trx: Tx, batchId: string, runIds: readonly string[]): Promise<void> {
-  const { rows } = await sql<{ id: string }>`
-    select id from run where id = ${anyUuid(runIds)} and batch_id = ${batchId}::uuid
-  `.execute(trx);
-  const known = new Set(rows.map(({ id }) => id));
-  const fields = runIds.flatMap((id, index) =>
-    known.has(id) ? [] : [{ path: `/run_ids/${index}`, message: `run-${id} is no run of job-${batchId}` }],
-  );
-  const [first] = fields;
-  if (first === undefined) return;
-  throw new NightshiftError('validation_failed', `${first.path}: ${first.message}. Nothing was changed.`, {
-    fields: fields.slice(0, ISSUES_MAX),
-    fields_total: fields.length,
-  });
 }
 
 function noSuchGroup(state: BatchState): NightshiftError {

@@ -3,6 +3,7 @@ import type { Tx } from '../../connect.ts';
 import { AS_FIRST, WITHOUT_FAILURE } from '../../fragments.ts';
 import { IS_OVERDUE } from '../../reads/due-conditions.ts';
 import { addToTallies, talliesOfPassing, tallySlot } from '../batch/tallies.ts';
+import { keepInputOf } from './keep-input.ts';
 import { NONE_PASSED_ON, passConversationsOn } from './pass-conversations.ts';
 import { putChunk } from './run-chunks.ts';
 
@@ -42,8 +43,7 @@ export async function commitOverdueRuns(
          and ${IS_OVERDUE}
        order by id
          for no key update skip locked),
-    gone as (delete from queued_input q using overdue o where q.run_id = o.id returning q.run_id, q.project_id, q.messages),
-    kept as (insert into unstarted_input (run_id, project_id, messages) select run_id, project_id, messages from gone),
+    ${keepInputOf('overdue')},
     moved as (
       update run r
          set state = case when o.state = 'requires_action' then 'acting' when o.cancelled then 'cancelled' else 'failed' end,

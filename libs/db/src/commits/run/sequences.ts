@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
 import { uuidArray } from '../../uuid-array.ts';
+import { keepInputOf } from './keep-input.ts';
 
 /** A run that waited for its conversation until now. */
 export interface WaitedRun {
@@ -27,8 +28,7 @@ export async function cancelSequences(
        where conversation_id = any(${uuidArray(conversationIds)}::uuid[]) and started_at is null and ended_at is null
        order by id
          for no key update skip locked),
-    gone as (delete from queued_input q using rest where q.run_id = rest.id returning q.run_id, q.project_id, q.messages),
-    kept as (insert into unstarted_input (run_id, project_id, messages) select run_id, project_id, messages from gone)
+    ${keepInputOf('rest')}
     update run r set state = 'cancelled', stop_reason = 'cancelled', ended_at = app_now(), overdue_from = null
       from rest where r.id = rest.id
     returning r.conversation_id, r.id as run_id, r.batch_id, r.project_id
