@@ -97,6 +97,7 @@ create table agent (
   constraint agent_model_check CHECK ((POSITION(('/'::text) IN (model)) > 1))
 );
 CREATE INDEX agent_by_age ON public.agent USING btree (project_id, created_at, id) WHERE (deleted_at IS NULL);
+CREATE INDEX agent_by_model ON public.agent USING btree (project_id, model) WHERE (deleted_at IS NULL);
 CREATE INDEX agent_by_name ON public.agent USING btree (project_id, name) WHERE (deleted_at IS NULL);
 CREATE INDEX agent_by_tag ON public.agent USING gin (tags) WHERE (deleted_at IS NULL);
 CREATE INDEX agent_keeping_blocks ON public.agent USING btree (id) WHERE keeps_blocks;
@@ -380,7 +381,7 @@ create table block_revision (
   constraint block_revision_char_limit_check CHECK ((char_limit > 0)),
   constraint block_revision_check CHECK ((based_on < revision)),
   constraint block_revision_first CHECK (((revision = 1) = (based_on IS NULL))),
-  constraint block_revision_resolution CHECK ((resolution = ANY (ARRAY['clean'::text, 'merged'::text, 'overwrote'::text]))),
+  constraint block_revision_resolution CHECK ((resolution = ANY (ARRAY['clean'::text, 'merged'::text, 'overwrote'::text, 'edited'::text]))),
   constraint block_revision_resolved CHECK (((resolution IS NULL) = (run_id IS NULL))),
   constraint block_revision_revision_check CHECK ((revision >= 1)),
   constraint block_revision_writer CHECK ((num_nulls(batch_id, run_id, step_number, tool_use_id) = ANY (ARRAY[0, 4])))
@@ -499,9 +500,11 @@ create table definition (
   shows_counts boolean not null default false,
   writable_labels text[],
   strict json,
+  tool_choice json,
   constraint definition_pkey PRIMARY KEY (id),
   constraint definition_context_window_limit_check CHECK ((context_window_limit > 0)),
-  constraint definition_strict_check CHECK ((json_typeof(strict) = 'object'::text))
+  constraint definition_strict_check CHECK ((json_typeof(strict) = 'object'::text)),
+  constraint definition_tool_choice_check CHECK ((json_typeof(tool_choice) = 'object'::text))
 );
 
 create table deleted_item (
@@ -611,6 +614,7 @@ create table held_change (
   tool_use_id text not null,
   created_at timestamp with time zone not null default app_now(),
   settled_at timestamp with time zone,
+  edited_at timestamp with time zone,
   constraint held_change_pkey PRIMARY KEY (batch_id, agent_id, block_id),
   constraint held_change_draft_id_key UNIQUE (draft_id),
   constraint held_change_base CHECK ((((kind = ANY (ARRAY['created'::text, 'dropped'::text])) = (base_revision IS NULL)) AND ((base_revision IS NULL) = (base_label IS NULL)))),
@@ -624,11 +628,13 @@ create table idempotency_key (
   project_id uuid not null,
   key text not null,
   request_sha256 text not null,
-  batch_id uuid not null,
+  batch_id uuid,
   created_at timestamp with time zone not null default app_now(),
   by_retry boolean not null default false,
+  made json,
   constraint idempotency_key_pkey PRIMARY KEY (project_id, key),
-  constraint idempotency_key_key_check CHECK (((length(key) >= 1) AND (length(key) <= 255)))
+  constraint idempotency_key_key_check CHECK (((length(key) >= 1) AND (length(key) <= 255))),
+  constraint idempotency_key_stands CHECK (((batch_id IS NULL) <> (made IS NULL)))
 );
 CREATE INDEX idempotency_key_by_age ON public.idempotency_key USING btree (created_at);
 
@@ -747,6 +753,7 @@ create table provider_batch (
   provider_sent_at timestamp with time zone,
   models text[],
   forgotten_steps integer not null default 0,
+  cache_marks bytea,
   constraint provider_batch_pkey PRIMARY KEY (id),
   constraint provider_batch_nonce_key UNIQUE (nonce),
   constraint provider_batch_provider_id_key UNIQUE (provider_id),
@@ -921,6 +928,22 @@ create table schedule (
 CREATE INDEX schedule_by_age ON public.schedule USING btree (project_id, created_at, id);
 CREATE INDEX schedule_due ON public.schedule USING btree (next_due_at) WHERE (next_due_at IS NOT NULL);
 
+create table secret (
+  project_id uuid not null,
+  agent_id uuid,
+  name text not null,
+  key_id text not null,
+  nonce bytea not null,
+  ciphertext bytea not null,
+  created_at timestamp with time zone not null default app_now(),
+  updated_at timestamp with time zone not null default app_now(),
+  constraint secret_place UNIQUE NULLS NOT DISTINCT (project_id, agent_id, name),
+  constraint secret_ciphertext_check CHECK (((octet_length(ciphertext) >= 17) AND (octet_length(ciphertext) <= 65552))),
+  constraint secret_key_id_check CHECK ((key_id ~ '^[0-9a-f]{16}$'::text)),
+  constraint secret_name_check CHECK ((name ~ '^[A-Za-z_][A-Za-z0-9_]{0,63}$'::text)),
+  constraint secret_nonce_check CHECK ((octet_length(nonce) = 12))
+);
+
 create table sent_steps (
   batch_id uuid not null,
   provider_batch_id uuid not null,
@@ -930,6 +953,18 @@ create table sent_steps (
   constraint sent_steps_pkey PRIMARY KEY (batch_id, provider_batch_id),
   constraint sent_steps_steps_check CHECK ((steps >= 1))
 );
+
+create table session (
+  hash bytea not null,
+  project_id uuid not null,
+  kind text not null,
+  key_hash bytea not null,
+  created_at timestamp with time zone not null default app_now(),
+  expires_at timestamp with time zone not null,
+  constraint session_pkey PRIMARY KEY (hash),
+  constraint session_kind_check CHECK ((kind = ANY (ARRAY['browser'::text, 'link'::text])))
+);
+CREATE INDEX session_by_expiry ON public.session USING btree (expires_at);
 
 create table staged_line (
   batch_id uuid not null,
@@ -1048,12 +1083,14 @@ create table tool (
   metadata json not null default '{}'::json,
   created_at timestamp with time zone not null default app_now(),
   updated_at timestamp with time zone not null default app_now(),
+  source json,
   constraint tool_pkey PRIMARY KEY (id),
   constraint tool_project_id_name_key UNIQUE (project_id, name),
-  constraint tool_kind_check CHECK ((kind = ANY (ARRAY['memory'::text, 'module'::text, 'client'::text, 'finish'::text]))),
+  constraint tool_kind_check CHECK ((kind = ANY (ARRAY['memory'::text, 'finish'::text, 'module'::text, 'sandbox'::text, 'http'::text, 'client'::text]))),
   constraint tool_name_check CHECK ((name ~ '^[a-zA-Z0-9_-]{1,64}$'::text)),
   constraint tool_return_char_limit_check CHECK (((return_char_limit >= 1) AND (return_char_limit <= 1000000))),
   constraint tool_side_effects_check CHECK ((side_effects = ANY (ARRAY['none'::text, 'idempotent'::text, 'once'::text]))),
+  constraint tool_source CHECK (((kind = ANY (ARRAY['sandbox'::text, 'http'::text])) = (source IS NOT NULL))),
   constraint tool_timeout_ms_check CHECK (((timeout_ms >= 1) AND (timeout_ms <= 3600000)))
 );
 CREATE INDEX tool_by_age ON public.tool USING btree (project_id, created_at, id);
@@ -1074,17 +1111,45 @@ create table tool_call (
   awaits text,
   verdict text,
   answer_sha256 text,
+  attempts smallint not null default 0,
   constraint tool_call_pkey PRIMARY KEY (run_id, step_number, call_index),
   constraint tool_call_awaits_check CHECK ((awaits = ANY (ARRAY['approval'::text, 'answer'::text]))),
   constraint tool_call_duration_ms_check CHECK ((duration_ms >= 0)),
   constraint tool_call_ended CHECK (((state = ANY (ARRAY['pending'::text, 'running'::text])) = (ended_at IS NULL))),
   constraint tool_call_held CHECK (((held_result IS NULL) OR (state <> ALL (ARRAY['pending'::text, 'running'::text])))),
-  constraint tool_call_kind_check CHECK ((kind = ANY (ARRAY['memory'::text, 'module'::text, 'client'::text, 'finish'::text, 'rejected'::text]))),
+  constraint tool_call_kind_check CHECK ((kind = ANY (ARRAY['memory'::text, 'finish'::text, 'module'::text, 'sandbox'::text, 'http'::text, 'client'::text, 'rejected'::text]))),
   constraint tool_call_running CHECK (((state <> 'running'::text) OR (started_at IS NOT NULL))),
   constraint tool_call_state_check CHECK ((state = ANY (ARRAY['pending'::text, 'running'::text, 'succeeded'::text, 'failed'::text, 'unknown'::text]))),
   constraint tool_call_verdict CHECK ((((verdict IS NULL) = (answer_sha256 IS NULL)) AND ((verdict IS NULL) OR (awaits IS NOT NULL)))),
   constraint tool_call_verdict_check CHECK ((verdict = ANY (ARRAY['approved'::text, 'denied'::text, 'answered'::text])))
 ) with (fillfactor=40);
+
+create table tool_call_output (
+  project_id uuid not null,
+  run_id uuid not null,
+  step_number integer not null,
+  call_index smallint not null,
+  attempts smallint not null,
+  answer_bytes integer,
+  stdout text,
+  stderr text,
+  constraint tool_call_output_pkey PRIMARY KEY (run_id, step_number, call_index),
+  constraint tool_call_output_answer_bytes_check CHECK ((answer_bytes >= 1)),
+  constraint tool_call_output_any CHECK (((attempts > 1) OR (answer_bytes IS NOT NULL) OR (stdout IS NOT NULL) OR (stderr IS NOT NULL))),
+  constraint tool_call_output_attempts_check CHECK ((attempts >= 1)),
+  constraint tool_call_output_stderr_check CHECK (((length(stderr) >= 1) AND (length(stderr) <= 4096))),
+  constraint tool_call_output_stdout_check CHECK (((length(stdout) >= 1) AND (length(stdout) <= 4096)))
+);
+
+create table tool_code (
+  project_id uuid not null,
+  sha256 text not null,
+  code text not null,
+  created_at timestamp with time zone not null default app_now(),
+  constraint tool_code_pkey PRIMARY KEY (project_id, sha256),
+  constraint tool_code_code_check CHECK ((octet_length(code) <= 524288)),
+  constraint tool_code_sha256_check CHECK ((sha256 ~ '^[0-9a-f]{64}$'::text))
+);
 
 create table turnaround (
   credential text not null,
@@ -1166,6 +1231,22 @@ create table work_statistic (
 CREATE INDEX work_statistic_full ON public.work_statistic USING btree (key) WHERE ((measure = 'total'::text) AND (answers >= 50000));
 CREATE INDEX work_statistic_unused ON public.work_statistic USING btree (used_on) WHERE (measure = 'total'::text);
 
+create table worker (
+  owner text not null,
+  project_id uuid not null,
+  name text not null,
+  host text not null,
+  pid integer not null,
+  version text not null,
+  started_at timestamp with time zone not null default app_now(),
+  heartbeat_at timestamp with time zone not null default app_now(),
+  tools json not null,
+  id uuid not null default gen_random_uuid(),
+  drain_requested_at timestamp with time zone,
+  constraint worker_pkey PRIMARY KEY (owner),
+  constraint worker_id_key UNIQUE (id)
+);
+
 alter table agent add constraint agent_conversation_id_fkey FOREIGN KEY (conversation_id) REFERENCES conversation(id);
 alter table agent add constraint agent_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table agent_block add constraint agent_block_agent_id_fkey FOREIGN KEY (agent_id) REFERENCES agent(id) ON DELETE CASCADE;
@@ -1224,11 +1305,15 @@ alter table result_line add constraint result_line_provider_batch_id_fkey FOREIG
 alter table run_chunk add constraint run_chunk_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table run_failure add constraint run_failure_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table schedule add constraint schedule_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table secret add constraint secret_agent_id_fkey FOREIGN KEY (agent_id) REFERENCES agent(id);
+alter table secret add constraint secret_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table sent_steps add constraint sent_steps_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table session add constraint session_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table tick add constraint tick_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table tick add constraint tick_schedule_id_fkey FOREIGN KEY (schedule_id) REFERENCES schedule(id) ON DELETE CASCADE;
 alter table token_calibration add constraint token_calibration_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table tool add constraint tool_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table tool_code add constraint tool_code_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table turnaround add constraint turnaround_credential_fkey FOREIGN KEY (credential) REFERENCES credential(name);
 alter table turnaround add constraint turnaround_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table unstarted_input add constraint unstarted_input_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
@@ -1238,6 +1323,7 @@ alter table usage_day add constraint usage_day_project_id_fkey FOREIGN KEY (proj
 alter table waiting_message add constraint waiting_message_conversation_id_fkey FOREIGN KEY (conversation_id) REFERENCES conversation(id) ON DELETE CASCADE;
 alter table waiting_message add constraint waiting_message_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table work_statistic add constraint work_statistic_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table worker add constraint worker_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 
 CREATE TRIGGER batch_moved AFTER UPDATE ON public.batch FOR EACH ROW WHEN ((old.state IS DISTINCT FROM new.state)) EXECUTE FUNCTION note_batch_state();
 CREATE TRIGGER batch_stored AFTER INSERT ON public.batch FOR EACH ROW EXECUTE FUNCTION note_batch_state();

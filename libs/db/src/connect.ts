@@ -61,6 +61,41 @@ export async function inTransaction<T>(db: Database, work: (trx: Tx) => Promise<
   }
 }
 
+/**
+ * Runs reads in one read-only transaction, in which each statement, with its waits for locks, takes at most `timeoutMs`.
+ * Throws: the error of the first statement that fails or times out; nothing is repeated.
+ */
+export async function readWithin<T>(
+  db: Database,
+  timeoutMs: number,
+  read: (trx: Tx) => Promise<T>,
+): Promise<T> {
+  return db
+    .transaction()
+    .setAccessMode('read only')
+    .execute(async (trx) => {
+      await sql`select set_config('statement_timeout', ${String(timeoutMs)}, true)`.execute(trx);
+      return read(trx);
+    });
+}
+
+/** Runs `work` like {@link inTransaction}, returns its result, and undoes its writes. */
+export async function inUndoneTransaction<T>(db: Database, work: (trx: Tx) => Promise<T>): Promise<T> {
+  let result: { readonly of: T } | undefined;
+  try {
+    await inTransaction(db, async (trx) => {
+      result = { of: await work(trx) };
+      throw UNDO;
+    });
+  } catch (error) {
+    if (error !== UNDO) throw error;
+  }
+  if (result === undefined) throw UNDO;
+  return result.of;
+}
+
+const UNDO = new Error('The transaction is undone on purpose.');
+
 /** Reads the database's time, the only clock for decisions about rows. */
 export async function readNow(db: Database): Promise<Date> {
   const { now } = await db.selectNoFrom((eb) => eb.fn<Date>('app_now').as('now')).executeTakeFirstOrThrow();

@@ -21,6 +21,7 @@ const TABLES: Readonly<Record<keyof DB, true>> = {
   passage: true,
   agent_block: true,
   tool: true,
+  tool_code: true,
   agent_tool: true,
   definition: true,
   batch: true,
@@ -43,11 +44,13 @@ const TABLES: Readonly<Record<keyof DB, true>> = {
   step: true,
   message: true,
   tool_call: true,
+  tool_call_output: true,
   run_chunk: true,
   result_line: true,
   schedule: true,
   tick: true,
   batch_agent: true,
+  session: true,
   upload: true,
   staged_line: true,
   waiting_message: true,
@@ -66,6 +69,8 @@ const TABLES: Readonly<Record<keyof DB, true>> = {
   forgotten_batch: true,
   forgotten_run: true,
   usage_day: true,
+  secret: true,
+  worker: true,
 };
 
 /**

@@ -2,18 +2,40 @@ export {
   connect,
   DEFAULT_PROJECT_ID,
   inTransaction,
+  inUndoneTransaction,
   newConversationId,
   newId,
   newRunId,
   readNow,
+  readWithin,
   takesWrites,
   type Database,
   type Tx,
 } from './connect.ts';
 export { assertUsable, explained } from './assert-usable.ts';
 export { assertGranted } from './grants.ts';
-export type { DB } from './tables.ts';
-export { assertMigrated, migrateToLatest, MIGRATIONS } from './migrations/migrate.ts';
+export type { DB, LeasedTable } from './tables.ts';
+export { assertMigrated, migrateToLatest, MIGRATIONS, readMigrations } from './migrations/migrate.ts';
+
+// Reads for the checks of an installation.
+export {
+  readDatabaseState,
+  readGrowth,
+  readSlowStatements,
+  type DatabaseState,
+  type SlowStatement,
+} from './reads/check/database-state.ts';
+export { readModelsInUse } from './reads/check/models-in-use.ts';
+export { readOldestDue, type DueKind, type OldestDue } from './reads/check/oldest-due.ts';
+export { readProviderKeys, type ProviderKey } from './reads/check/provider-keys.ts';
+export {
+  countSelectedAgents,
+  readLastCosts,
+  readUpcomingSchedules,
+  type LastCosts,
+  type UpcomingSchedule,
+} from './reads/check/upcoming-schedules.ts';
+export { readWorker, readWorkers, WORKER_ALIVE_SECONDS, type WorkerRow } from './reads/check/workers.ts';
 
 // Writes and reads of the API.
 export { commitBatch, placeRuns, type AcceptedBatch, type PlacedRuns } from './commits/batch/commit-batch.ts';
@@ -32,6 +54,9 @@ export {
   type BatchOfLines,
   type SkippedLine,
 } from './commits/batch/receive-lines.ts';
+export { endSession } from './commits/session/end-session.ts';
+export { startSession, type NewSession } from './commits/session/start-session.ts';
+export { readBrowserSession } from './reads/session/browser-session.ts';
 export { deleteStagedLines, dropOldUploads, dropUpload } from './commits/upload/delete-staged-lines.ts';
 export { openUpload } from './commits/upload/open-upload.ts';
 export { encodeLines, stageLines, type StagedLine, type UploadKey } from './commits/upload/stage-lines.ts';
@@ -53,7 +78,19 @@ export { attachBlock, detachBlock } from './commits/memory/attach-block.ts';
 export { attachTool, detachTool } from './commits/catalog/attach-tool.ts';
 export { changeAgent, type AgentChange } from './commits/catalog/change-agent.ts';
 export { changeTool, deleteTool, type ToolChange } from './commits/catalog/change-tool.ts';
+export { storeTool, type NewTool } from './commits/catalog/store-tool.ts';
 export { createAgents, type NewAgent } from './commits/catalog/create-agents.ts';
+export { deleteAgentSecrets, deleteSecret } from './commits/catalog/delete-secrets.ts';
+export { putSecrets, resealSecrets } from './commits/catalog/put-secrets.ts';
+export { lockSecretsToRotate } from './locks/catalog/lock-secrets.ts';
+export {
+  listSecrets,
+  readSecretKeyIds,
+  readKnownSecretNames,
+  readSecretsFor,
+  type SealedSecret,
+  type SecretRow,
+} from './reads/catalog/secrets.ts';
 export { createBlocks, type NewBlock } from './commits/memory/create-blocks.ts';
 export { commitBlocksReleased, deleteAgent } from './commits/catalog/delete-agent.ts';
 export { deleteBlock } from './commits/memory/delete-block.ts';
@@ -97,11 +134,13 @@ export {
 export { acceptByRule, type AcceptedPortion } from './commits/memory/accept-by-rule.ts';
 export {
   acceptHeldChanges,
+  planHeldAccept,
   rejectHeldChanges,
   type AcceptReport,
   type StaleChange,
 } from './commits/memory/settle-held-changes.ts';
-export type { HeldFilter } from './commits/memory/held-row.ts';
+export { editHeldChange, type HeldEdit } from './commits/memory/edit-held-change.ts';
+export type { HeldFilter, HeldSelection } from './commits/memory/held-row.ts';
 export type { OnConflict } from './commits/memory/resolve-stale.ts';
 export { insertCursorSpans, type NewCursorSpan } from './commits/cursor/insert-cursor-spans.ts';
 export { rewindCursor, type RewindTarget } from './commits/cursor/rewind-cursor.ts';
@@ -140,6 +179,7 @@ export {
   readScheduleFacts,
   readScheduleSpending,
   type ScheduleFacts,
+  type Spending,
 } from './reads/schedule/schedule-facts.ts';
 export {
   findSchedule,
@@ -225,7 +265,20 @@ export {
 export { listCursors, type CursorRow } from './reads/cursor/list-cursors.ts';
 export type { NewMessage } from './reads/cursor/new-messages.ts';
 export { PAGE_BYTES_MAX, type Listed } from './reads/cut-page.ts';
-export { listHeldChanges, type HeldChangeFilter, type HeldChangeRow } from './reads/memory/held-changes.ts';
+export {
+  listHeldChanges,
+  readHeldChange,
+  type HeldChangeRow,
+  type HeldCursor,
+  type HeldPage,
+} from './reads/memory/held-changes.ts';
+export {
+  EVERY_CHANGE,
+  type HeldChangeFilter,
+  type HeldChoice,
+  type StandingReason,
+} from './reads/memory/held-conditions.ts';
+export { summarizeHeldChanges, type HeldSummary } from './reads/memory/held-summary.ts';
 export {
   readConversationSizes,
   readLastRuns,
@@ -241,8 +294,8 @@ export {
 } from './reads/catalog/agent-definitions.ts';
 export {
   findBatchOfRetry,
-  findIdempotentBatch,
-  type IdempotentBatch,
+  findIdempotentRequest,
+  type IdempotentRequest,
 } from './reads/batch/idempotency-keys.ts';
 export { refuseCursor, type Page } from './reads/keyset.ts';
 export {
@@ -250,8 +303,8 @@ export {
   listConversationMessages,
   readContextSeqs,
   readContextSeqsOf,
+  readReturnedCalls,
   readMessagesOfRuns,
-  readToolNames,
   type BatchMessageRow,
   type ContextSeqs,
   type MessageRange,
@@ -269,6 +322,7 @@ export { readOwnTexts, readShownBlocks } from './reads/memory/shown-blocks.ts';
 export { listSteps, readStep, type StepFilter, type StepRow } from './reads/run/steps.ts';
 export {
   findTools,
+  readKnownTools,
   listAgentTools,
   listTools,
   readMissingModuleTools,
@@ -278,8 +332,14 @@ export {
   type ToolFilter,
   type ToolRow,
 } from './reads/catalog/tools.ts';
+export { readToolCode } from './reads/catalog/tool-code.ts';
 
 // Claims, locks, commits and reads of the worker.
+export { readTimedRun, type StoredTimes } from './reads/run/timed-run.ts';
+export { listToolCalls, type CallPage, type CallPlace, type RunToolCallRow } from './reads/run/tool-calls.ts';
+export { readLeaseCounts, type LeaseCounts } from './reads/worker/lease-counts.ts';
+export { requestDrain } from './commits/worker/request-drain.ts';
+export { commitHeartbeat, removeWorker, type WorkerSelf } from './commits/worker/heartbeat.ts';
 export {
   holdLease,
   releaseAllLeases,
@@ -288,7 +348,6 @@ export {
   renewLeases,
   type Claimant,
   type Lease,
-  type LeasedTable,
 } from './claims/lease.ts';
 export { claimForgottenBatch, type ClaimedForgottenBatch } from './claims/batch/claim-forgotten-batch.ts';
 export { claimDueBatches, type ClaimedBatch } from './claims/batch/claim-batches.ts';
@@ -383,6 +442,7 @@ export {
   commitRunsCancelled,
   readProviderBatchesOf,
 } from './commits/batch/cancel.ts';
+export { storeIdempotencyKey, type MadeOnce } from './commits/catalog/store-idempotency-key.ts';
 export { commitUnsentDue } from './commits/provider-batch/unsent-due.ts';
 export { commitUsagePortion, RUNS_BOOKED_MAX } from './commits/batch/book-usage.ts';
 export {
@@ -400,6 +460,14 @@ export {
 } from './commits/run/sweep.ts';
 export { commitQuarantinedLines, type QuarantinedLine } from './commits/provider-batch/quarantine.ts';
 export { readActingRuns, type ActingRun } from './reads/run/acting-runs.ts';
+export {
+  readPastCalls,
+  readPastRequest,
+  readPastStalePrefix,
+  readPastSubmission,
+  readUnshownSeqs,
+  type PastSubmission,
+} from './reads/run/past-request.ts';
 export {
   readBlocksAt,
   readRequestBytes,
@@ -486,11 +554,13 @@ export {
 } from './audit/audit-reports.ts';
 export {
   PAUSE_CAUSES,
+  pauseCauseOf,
   readPausedCredentials,
   type PauseCause,
   type PausedCredential,
 } from './reads/provider-batch/paused-credentials.ts';
 export { readGauges, type Gauges } from './reads/gauges.ts';
+export type { CallOutput } from './commits/run/call-outputs.ts';
 export { commitCallResults, type CallResult } from './commits/run/call-results.ts';
 export { commitChunkFailed } from './commits/run/chunk-failure.ts';
 export { isBrokenConstraint, isStatementTimeout, judgeError, type ErrorJudgement } from './judge-error.ts';

@@ -23,8 +23,10 @@ import type {
   StopWhen,
   StrictParts,
   ToolCallState,
+  ToolChoice,
   ToolDefinition,
   ToolKind,
+  ToolSource,
   WriteResolution,
 } from '@nightshift/agent-core';
 
@@ -159,10 +161,18 @@ export interface ToolTable {
   requires_approval: Generated<boolean>;
   source_type: string;
   source_code: string | null;
+  source: JsonColumn<ToolSource> | null;
   tags: Generated<string[]>;
   metadata: JsonDefaulted<Record<string, unknown>>;
   created_at: Stamped;
   updated_at: Stamped;
+}
+
+export interface ToolCodeTable {
+  project_id: string;
+  sha256: string;
+  code: string;
+  created_at: Stamped;
 }
 
 export interface AgentToolTable {
@@ -187,6 +197,7 @@ export interface DefinitionTable {
   compaction: JsonDefaulted<CompactionPolicy>;
   shows_counts: Generated<boolean>;
   writable_labels: string[] | null;
+  tool_choice: JsonColumn<ToolChoice> | null;
   created_at: Stamped;
 }
 
@@ -290,6 +301,7 @@ export interface HeldChangeTable {
   tool_use_id: string;
   created_at: Stamped;
   settled_at: Timestamp | null;
+  edited_at: Timestamp | null;
 }
 
 export interface BatchBudgetTable {
@@ -546,6 +558,7 @@ export interface ProviderBatchTable extends LeaseColumns {
   provider_sent_at: Timestamp | null;
   models: string[] | null;
   forgotten_steps: Generated<number>;
+  cache_marks: Buffer | null;
 }
 
 export interface DoubtedSubmissionTable {
@@ -638,6 +651,18 @@ export interface ToolCallTable {
   started_at: Timestamp | null;
   ended_at: Timestamp | null;
   duration_ms: number | null;
+  attempts: Generated<number>;
+}
+
+export interface ToolCallOutputTable {
+  project_id: string;
+  run_id: string;
+  step_number: number;
+  call_index: number;
+  attempts: number;
+  answer_bytes: number | null;
+  stdout: string | null;
+  stderr: string | null;
 }
 
 export interface RunChunkTable {
@@ -763,7 +788,8 @@ export interface IdempotencyKeyTable {
   project_id: string;
   key: string;
   request_sha256: string;
-  batch_id: string;
+  batch_id: string | null;
+  made: JsonColumn<JsonObject> | null;
   created_at: Stamped;
   by_retry: Generated<boolean>;
 }
@@ -818,6 +844,26 @@ export interface WorkStatisticTable {
   used_on: Timestamp;
 }
 
+export interface SessionTable {
+  hash: Buffer;
+  project_id: string;
+  kind: 'browser' | 'link';
+  key_hash: Buffer;
+  created_at: Stamped;
+  expires_at: Date;
+}
+
+export interface SecretTable {
+  project_id: string;
+  agent_id: string | null;
+  name: string;
+  key_id: string;
+  nonce: Buffer;
+  ciphertext: Buffer;
+  created_at: Stamped;
+  updated_at: Stamped;
+}
+
 export interface UploadTable {
   batch_id: string;
   project_id: string;
@@ -843,6 +889,20 @@ export interface DeletedItemTable {
   deleted_at: Stamped;
 }
 
+export interface WorkerTable {
+  owner: string;
+  project_id: string;
+  name: string;
+  host: string;
+  pid: number;
+  version: string;
+  started_at: Stamped;
+  heartbeat_at: Stamped;
+  tools: JsonColumn<Readonly<Record<string, string>>>;
+  id: Generated<string>;
+  drain_requested_at: Date | null;
+}
+
 export interface DB {
   project: ProjectTable;
   conversation: ConversationTable;
@@ -855,6 +915,7 @@ export interface DB {
   passage: PassageTable;
   agent_block: AgentBlockTable;
   tool: ToolTable;
+  tool_code: ToolCodeTable;
   agent_tool: AgentToolTable;
   definition: DefinitionTable;
   batch: BatchTable;
@@ -877,11 +938,14 @@ export interface DB {
   step: StepTable;
   message: MessageTable;
   tool_call: ToolCallTable;
+  tool_call_output: ToolCallOutputTable;
   run_chunk: RunChunkTable;
   result_line: ResultLineTable;
   schedule: ScheduleTable;
   tick: TickTable;
   batch_agent: BatchAgentTable;
+  session: SessionTable;
+  secret: SecretTable;
   upload: UploadTable;
   staged_line: StagedLineTable;
   waiting_message: WaitingMessageTable;
@@ -900,4 +964,8 @@ export interface DB {
   forgotten_batch: ForgottenBatchTable;
   forgotten_run: ForgottenRunTable;
   usage_day: UsageDayTable;
+  worker: WorkerTable;
 }
+
+/** The leased tables: coarse rows only, never a run or a step. */
+export type LeasedTable = 'batch' | 'provider_batch' | 'run_chunk' | 'credential' | 'forgotten_batch';

@@ -7,6 +7,7 @@ import {
   type NewBatch,
   type Tx,
 } from '@nightshift/db';
+import { readNamedTools } from './named-tools.ts';
 import { planBatch, toError, type BatchFacts, type PlannableBatch } from './plan-batch.ts';
 
 export type IntakeBatch = NewBatch & PlannableBatch;
@@ -23,9 +24,10 @@ export async function acceptBatch(
 ): Promise<AcceptedBatch> {
   const requested = requestedDefinitions(batch.runs);
   const distinct = distinctDefinitions(requested);
+  const tools = await readNamedTools(trx, projectId, batch.runs);
   for (;;) {
     const agents = await readRunAgents(trx, projectId, distinct);
-    const plan = planBatch(batch, { ...settings, requested, agents });
+    const plan = planBatch(batch, { ...settings, requested, agents, tools });
     if (plan.kind === 'refusal') throw toError(plan.refusal);
     const accepted = await commitBatch(trx, projectId, batch, requested, plan.agents);
     if (accepted !== null) return accepted;

@@ -49,10 +49,29 @@ export {
   type RewriteReading,
 } from './rewrite/plan-rewrite.ts';
 export { REWRITE_PROMPT } from './rewrite/prompt.ts';
+export {
+  keepSecretsKey,
+  NO_SECRETS_KEYS,
+  readSecretsKeys,
+  SECRETS_KEY_FORM,
+  SECRETS_KEY_RULE,
+  SECRETS_KEYS_FORM,
+  SECRETS_KEYS_RULE,
+  type SecretsKey,
+  type SecretsKeys,
+} from './secrets/keys.ts';
+export { rotateSecrets, type RotateOptions } from './secrets/rotate.ts';
+export { openSecrets, sealSecret, type OpenSecrets, type SecretPlace } from './secrets/seal.ts';
 export { sentence } from './sentence.ts';
 export { signalsOfStored, storeBatch, type StoredBatch } from './store-batch.ts';
 export type { RetryRequest } from './retry/request.ts';
 export { storeRetry } from './retry/store-retry.ts';
+export {
+  checkSource,
+  SOURCE_BYTES_MAX,
+  type CheckedSource,
+  type UploadedSource,
+} from './tools/check-source.ts';
 export { toResultFormat } from './to-result-format.ts';
 export { toCap, toMessages } from './to-runs.ts';
 export { afterTick, insteadOfStart, planVisit, waiting, withJitter } from './schedule/plan-visit.ts';
@@ -68,3 +87,11 @@ export {
 } from './schedule/rule.ts';
 export { expectCosts, isCapped, refuseCannotStart, refuseLowCap } from './estimate/expect-cost.ts';
 export { measureRuns, type Measuring } from './estimate/measure-runs.ts';
+export {
+  createDefinitionCache,
+  type CachedDefinition,
+  type DefinitionCache,
+} from './requests/definition-cache.ts';
+export { openEncoder, type MarksOf, type RequestText } from './requests/open-encoder.ts';
+export { readRequests } from './requests/read-requests.ts';
+export { INEXACT_REASONS, rebuildRequest, type RebuiltRequest } from './requests/rebuild-request.ts';

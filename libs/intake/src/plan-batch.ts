@@ -1,19 +1,17 @@
 import {
-  checkRulesFit,
   ISSUES_MAX,
   modelPrice,
   NightshiftError,
   parseModelHandle,
-  parseToolRules,
   sizeBeyondWindow,
   type Cap,
-  type Definition,
   type ErrorCode,
   type FieldError,
   type PriceTable,
-  type ToolDefinition,
+  type ToolChoice,
 } from '@nightshift/agent-core';
 import type { RequestedDefinition, NewRun, RunAgent } from '@nightshift/db';
+import { findMisfit } from './find-misfit.ts';
 
 /** The part of a batch that is checked. */
 export interface PlannableBatch {
@@ -24,6 +22,8 @@ export interface PlannableBatch {
   readonly runs: readonly NewRun[];
   /** Pointer to the fields shared by all runs, such as `/template`; null when each request has its own. */
   readonly shared_path: string | null;
+  /** The choice of the batch; runs that share it have the same object. Default: none. */
+  readonly tools?: ToolChoice | null;
   /** Pointers of an upload. Default: those of a JSON body. */
   readonly places?: BatchPlaces;
 }
@@ -45,6 +45,8 @@ export interface BatchFacts {
   /** Existing agents, by the key of their requested definition. */
   readonly agents: ReadonlyMap<string, RunAgent>;
   readonly prices: PriceTable;
+  /** Names of the stored tools, at least of those that the runs name. */
+  readonly tools: ReadonlySet<string>;
 }
 
 /** The reason why a batch is not accepted. */
@@ -62,11 +64,12 @@ export type BatchPlan =
   | { readonly kind: 'plan'; readonly agents: readonly RunAgent[] }
   | { readonly kind: 'refusal'; readonly refusal: Refusal };
 
-/** Checks a batch against the facts: deadlines, agents, tool rules, tools, lengths of messages, and prices for its caps, in this order. */
+/** Checks a batch against the facts: deadlines, agents, tools, tool rules, lengths of messages, and prices for its caps, in this order. */
 export function planBatch(batch: PlannableBatch, facts: BatchFacts): BatchPlan {
   const refusal =
     refusePassedDeadlines(batch, facts.now) ??
     refuseUnknownAgents(batch, facts.requested, facts.agents) ??
+    refuseUnknownTools(batch, facts.tools) ??
     refuseUnfitAgents(batch, facts) ??
     refuseLongMessages(batch, facts) ??
     refuseUnpricedCaps(batch, facts);
@@ -123,38 +126,69 @@ export function refuseUnknownAgents(
   };
 }
 
+/** Refuses names of tools that are not stored, among the choices of runs. */
+export function refuseUnknownTools(
+  batch: Omit<PlannableBatch, 'runs'> & { readonly runs: readonly Pick<NewRun, 'tools'>[] },
+  known: ReadonlySet<string>,
+): Refusal | null {
+  const fields: FieldError[] = [];
+  let total = 0;
+  const checked = new Set<ToolChoice>();
+  for (const [index, { tools }] of ownRuns(batch).entries()) {
+    if (tools == null || checked.has(tools)) continue;
+    checked.add(tools);
+    const path = tools === batch.tools ? (batch.places?.batch ?? '') : pathOf(batch, index);
+    for (const list of ['add', 'remove', 'only'] as const)
+      for (const [place, name] of (tools[list] ?? []).entries()) {
+        // A body may hold millions of names.
+        if (known.has(name) || ++total > ISSUES_MAX) continue;
+        fields.push({
+          path: `${path}/tools/${list}/${place}`,
+          message: `there is no tool named '${name}'; GET /v1/tools/ lists all tools`,
+        });
+      }
+  }
+  const [first] = fields;
+  if (first === undefined) return null;
+  return {
+    code: 'validation_failed',
+    message: `${first.path}: ${first.message}. Nothing was stored.`,
+    fields,
+    fields_total: total,
+  };
+}
+
 function refuseUnfitAgents(batch: PlannableBatch, facts: BatchFacts): Refusal | null {
   const checked = new Set<string>();
   for (const [index, agent] of agentsOf(facts).entries()) {
-    if (agent.doubts === null || checked.has(agent.definition_id)) continue;
-    checked.add(agent.definition_id);
-    const refusal = refuseUnfit(batch, index, agent.doubts);
+    if (agent.doubts === null) continue;
+    // Another choice may lead to the same definition.
+    const key = `${agent.definition_id} ${facts.requested[index]?.added.place ?? ''}`;
+    if (checked.has(key)) continue;
+    checked.add(key);
+    const refusal = refuseUnfit(batch, index, batch.runs[index] ?? {}, agent.doubts);
     if (refusal !== null) return refusal;
   }
   return null;
 }
 
 /**
- * Refuses the run at `index` if its first request would fail: a tool rule names a missing tool, or a client tool has the
- * name of another tool.
+ * Refuses the run at `index` if its tools do not fit: its choice names a tool that is not there, its tool rules are unusable,
+ * or a client tool has the name of another tool.
  */
 export function refuseUnfit(
-  batch: Pick<PlannableBatch, 'shared_path' | 'places'>,
+  batch: Pick<PlannableBatch, 'shared_path' | 'places' | 'tools'>,
   index: number,
-  { tool_rules, tools }: Pick<Definition, 'tool_rules' | 'tools'>,
+  { tools: choice = null }: Pick<NewRun, 'tools'>,
+  definition: NonNullable<RunAgent['doubts']>,
 ): Refusal | null {
-  const [problem] = checkRulesFit(parseToolRules(tool_rules).given, tools);
-  const duplicate = duplicateIn(tools);
-  if (problem === undefined && duplicate === undefined) return null;
-  const path = `${pathOf(batch, index)}/${problem === undefined ? 'client_tools' : 'agent_id'}`;
-  const message =
-    problem === undefined
-      ? `has a duplicate tool '${duplicate?.name ?? ''}': the agent, or the request itself, has a tool of that name.`
-      : `has unusable tool rules: ${problem.path}: ${problem.message}`;
+  const misfit = findMisfit(definition, choice, choice === batch.tools);
+  if (misfit === null) return null;
+  const field = { path: pathOf(batch, index) + misfit.path, message: misfit.message };
   return {
     code: 'validation_failed',
-    message: `${path} ${message} Nothing was stored.`,
-    fields: [{ path, message }],
+    message: `${field.path} ${field.message} Nothing was stored.`,
+    fields: [field],
   };
 }
 
@@ -221,7 +255,13 @@ function agentsOf({ requested, agents }: BatchFacts): readonly RunAgent[] {
 }
 
 /** The runs to check: all runs of a template are alike, so the first is enough. */
-function ownRuns({ runs, shared_path }: PlannableBatch): readonly NewRun[] {
+function ownRuns<Run>({
+  runs,
+  shared_path,
+}: {
+  readonly runs: readonly Run[];
+  readonly shared_path: string | null;
+}): readonly Run[] {
   return shared_path === null ? runs : runs.slice(0, 1);
 }
 
@@ -236,10 +276,4 @@ function pathOf(
 /** Returns the pointer to the input of a template. */
 function inputOf({ places }: PlannableBatch, index: number): string {
   return places?.runOf(index) ?? `/inputs/${index}`;
-}
-
-/** Returns the first tool with the name of an earlier tool. */
-function duplicateIn(tools: readonly ToolDefinition[]): ToolDefinition | undefined {
-  const names = new Set<string>();
-  return tools.find(({ name }) => names.size === names.add(name).size);
 }

@@ -1,8 +1,10 @@
+import type { ToolChoice } from '@nightshift/agent-core';
 import type { NewRun } from '@nightshift/db';
 import type { BatchOptions, BatchRequest, FleetRequest, RewriteRequest, RunsRequest } from './request.ts';
 import { assertSchemas } from './assert-schemas.ts';
 import { parseFleetInput } from './fleet/fleet-input.ts';
 import { requestedRuns } from './requested-runs.ts';
+import { toToolChoice } from './to-runs.ts';
 
 /** A batch body with its runs, or with the source that `accept-batch` makes them of. */
 export type PreparedBody = { readonly options: BatchOptions } & (PreparedRuns | PreparedFleet);
@@ -29,6 +31,8 @@ export interface PreparedFleet {
 /** All runs of a batch. */
 export interface PreparedRuns {
   readonly runs: readonly NewRun[];
+  /** The choice of the batch. */
+  readonly tools: ToolChoice | null;
   /** Pointer to the fields shared by all runs; null when each request has its own. */
   readonly shared_path: string | null;
 }
@@ -59,8 +63,9 @@ const OPTIONS = [
  */
 export async function prepareBatch(body: BatchRequest, hold: (bytes: number) => void): Promise<PreparedBody> {
   if ('agents' in body) return prepareFleet(body);
-  const runs = await requestedRuns(body satisfies RunsRequest, hold);
-  return { options: body, runs, shared_path: body.template == null ? null : '/template' };
+  const tools = toToolChoice(body.tools);
+  const runs = await requestedRuns(body satisfies RunsRequest, tools, hold);
+  return { options: body, runs, tools, shared_path: body.template == null ? null : '/template' };
 }
 
 async function prepareFleet(body: BatchOptions & BatchSource): Promise<PreparedBody> {

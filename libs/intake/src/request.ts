@@ -31,6 +31,13 @@ export interface ClientTool {
   readonly parameters?: Readonly<Record<string, unknown>> | null | undefined;
 }
 
+/** Names of stored tools to add to an agent's tools, to take away, or to keep alone. */
+export interface ToolChoiceRequest {
+  readonly add?: readonly string[] | null | undefined;
+  readonly remove?: readonly string[] | null | undefined;
+  readonly only?: readonly string[] | null | undefined;
+}
+
 /** Limits on cost and output. */
 export interface CapRequest {
   readonly max_cost_usd?: number | null | undefined;
@@ -43,6 +50,8 @@ interface RunOptions extends CapRequest {
   readonly max_steps?: number | null | undefined;
   readonly conversation?: 'agent' | 'isolated' | null | undefined;
   readonly client_tools?: readonly ClientTool[] | null | undefined;
+  /** Default: the choice of the batch. */
+  readonly tools?: ToolChoiceRequest | null | undefined;
   readonly response_format?: ResponseFormat | null | undefined;
   /** ISO time. */
   readonly deadline?: string | null | undefined;
@@ -82,6 +91,8 @@ export interface RunsRequest {
   readonly requests?: readonly RunRequest[] | null | undefined;
   readonly template?: TemplateRequest | null | undefined;
   readonly inputs?: readonly TemplateInput[] | null | undefined;
+  /** Of all requests without a choice of their own. */
+  readonly tools?: ToolChoiceRequest | null | undefined;
 }
 
 /** Selects agents, like the filters of the list of agents. */
@@ -115,6 +126,7 @@ export interface FleetRequest extends SelectionRequest {
   readonly input: string;
   readonly conversation?: 'agent' | 'isolated' | null | undefined;
   readonly client_tools?: readonly ClientTool[] | null | undefined;
+  readonly tools?: ToolChoiceRequest | null | undefined;
   readonly response_format?: ResponseFormat | null | undefined;
 }
 

@@ -1,5 +1,11 @@
 import { setImmediate } from 'node:timers/promises';
-import { ISSUES_MAX, NightshiftError, toStorableText, type FieldError } from '@nightshift/agent-core';
+import {
+  ISSUES_MAX,
+  NightshiftError,
+  toStorableText,
+  type FieldError,
+  type ToolChoice,
+} from '@nightshift/agent-core';
 import type { NewRun } from '@nightshift/db';
 import { runWithTimeout } from './run-with-timeout.ts';
 import { assertSchemas } from './assert-schemas.ts';
@@ -20,20 +26,22 @@ const FILL_MS_MAX = 30_000;
 const INPUTS_PER_FILL_MS_MAX = 100_000;
 
 /**
- * Builds the runs of a batch in order: one per request, or one per input of its template.
+ * Builds the runs of a batch in order: one per request, or one per input of its template. `tools` is the choice of the
+ * batch.
  * `hold` gets the bytes of each filled template and may throw to end the work.
  * Throws: `validation_failed` or `invalid_argument` with the invalid fields; `payload_too_large` when the filled templates
  * exceed the limit of a body.
  */
 export async function requestedRuns(
   body: RunsRequest,
+  tools: ToolChoice | null,
   hold: (bytes: number) => void,
 ): Promise<readonly NewRun[]> {
   const { template, inputs } = body;
   if (template != null && inputs != null) {
     assertUniqueIds(inputs, '/inputs');
     await assertSchemas(body);
-    return fillTemplate(template, inputs, hold);
+    return fillTemplate(template, inputs, tools, hold);
   }
   const requests = body.requests ?? [];
   if (requests.length === 0) {
@@ -43,16 +51,17 @@ export async function requestedRuns(
   }
   assertUniqueIds(requests, '/requests');
   await assertSchemas(body);
-  return requests.map(toNewRun);
+  return requests.map((request) => toNewRun(request, tools));
 }
 
 /** Fills in all inputs. */
 async function fillTemplate(
   template: TemplateRequest,
   inputs: readonly TemplateInput[],
+  tools: ToolChoice | null,
   hold: (bytes: number) => void,
 ): Promise<readonly NewRun[]> {
-  const filler = createFiller(template, '/template/input', hold);
+  const filler = createFiller(template, tools, '/template/input', hold);
   const pathOf = (index: number): string => `/inputs/${index}`;
   const { runs, fields, isAll } = await filler.fill(inputs, pathOf, Infinity);
   const [first] = fields;
@@ -86,17 +95,18 @@ export interface Filler {
 }
 
 /**
- * Parses a template at the pointer `path`.
+ * Parses a template at the pointer `path`. `tools` is the choice of its batch.
  * Throws: `validation_failed` with `path`.
  */
 export function createFiller(
   template: TemplateRequest,
+  tools: ToolChoice | null,
   path: string,
   hold: (bytes: number) => void,
   charsMax = FILLED_CHARS_MAX,
 ): Filler {
   const fillText = parseTemplate(template.input, path);
-  const shared = toNewRun({ ...template, conversation: template.conversation ?? 'isolated' });
+  const shared = toNewRun({ ...template, conversation: template.conversation ?? 'isolated' }, tools);
   let chars = 0;
   let spentMs = 0;
   let asked = 0;

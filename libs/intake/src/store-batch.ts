@@ -82,8 +82,13 @@ export async function storeBatch(
     await receiveLines(trx, projectId, { ...batch, source, lines, has_capped_runs });
     return { batch_id: batch.id, ready: 0, is_receiving: true };
   }
-  const { runs, shared_path } = prepared;
-  const { ready } = await acceptBatch(trx, projectId, { ...batch, runs, shared_path }, { now, prices });
+  const { runs, tools, shared_path } = prepared;
+  const { ready } = await acceptBatch(
+    trx,
+    projectId,
+    { ...batch, runs, tools, shared_path },
+    { now, prices },
+  );
   return { batch_id: batch.id, ready, is_receiving: false };
 }
 

@@ -11,7 +11,14 @@ import {
   type Database,
 } from '@nightshift/db';
 import { prepareBatch } from './prepare-batch.ts';
-import type { BatchOptions, BatchRequest, RunRequest, TemplateInput, TemplateRequest } from './request.ts';
+import type {
+  BatchOptions,
+  BatchRequest,
+  RunRequest,
+  TemplateInput,
+  TemplateRequest,
+  ToolChoiceRequest,
+} from './request.ts';
 import { storeBatch } from './store-batch.ts';
 import { openLinePlan } from './upload/line-plan.ts';
 
@@ -28,10 +35,17 @@ export async function storeBody(db: Database, body: BatchRequest): Promise<strin
 export async function storeLines(
   db: Database,
   requests: readonly (RunRequest | TemplateInput)[],
-  { template = null, ...options }: BatchOptions & { readonly template?: TemplateRequest | null } = {},
+  {
+    template = null,
+    tools = null,
+    ...options
+  }: BatchOptions & {
+    readonly template?: TemplateRequest | null;
+    readonly tools?: ToolChoiceRequest | null;
+  } = {},
 ): Promise<string> {
   const [prices, projectId, batch_id, now] = [SHIPPED_PRICES, DEFAULT_PROJECT_ID, newId(), await readNow(db)];
-  const head = { options, template, path: '', filled_chars_max: 1_000_000 };
+  const head = { options, template, tools, path: '', filled_chars_max: 1_000_000 };
   const plan = openLinePlan({ db, projectId, prices, now }, head);
   const { lines, errors, taken } = await plan.plan(
     requests.map((request, index) => ({ line: index + 1, request })),

@@ -3,6 +3,7 @@ import {
   type Cap,
   type ContentBlock,
   type JsonObject,
+  type ToolChoice,
   type ToolDefinition,
 } from '@nightshift/agent-core';
 import type { InputMessage, NewRun } from '@nightshift/db';
@@ -13,14 +14,15 @@ import {
   type Content,
   type InputRequest,
   type RunRequest,
+  type ToolChoiceRequest,
 } from './request.ts';
 import { toResultFormat } from './to-result-format.ts';
 
 /** The same list for all requests without tools, so that their definitions are serialized once. */
 const NO_TOOLS: readonly ToolDefinition[] = [];
 
-/** Converts a request to a new run. */
-export function toNewRun(request: RunRequest): NewRun {
+/** Converts a request to a new run. `tools` is the choice of its batch. */
+export function toNewRun(request: RunRequest, tools: ToolChoice | null): NewRun {
   return {
     agent_id: request.agent_id,
     custom_id: request.custom_id ?? null,
@@ -30,9 +32,16 @@ export function toNewRun(request: RunRequest): NewRun {
     deadline: request.deadline ?? null,
     cap: toCap(request),
     client_tools: request.client_tools?.map(toClientTool) ?? NO_TOOLS,
+    tools: toToolChoice(request.tools) ?? tools,
     result_format:
       request.response_format == null ? null : (toResultFormat(request.response_format) ?? 'none'),
   };
+}
+
+/** Converts a choice of tools; null for none. */
+export function toToolChoice(request: ToolChoiceRequest | null | undefined): ToolChoice | null {
+  if (request == null) return null;
+  return { add: request.add ?? [], remove: request.remove ?? [], only: request.only ?? null };
 }
 
 function toClientTool(tool: ClientTool): ToolDefinition {

@@ -18,7 +18,13 @@ const CHARS = 100_000;
 const planOf = async (template: string) => {
   const { db } = database;
   const facts = { db, projectId: DEFAULT_PROJECT_ID, prices: SHIPPED_PRICES, now: await readNow(db) };
-  const head = { options: {}, template: { agent_id, input: template }, path: '', filled_chars_max: 1e9 };
+  const head = {
+    options: {},
+    template: { agent_id, input: template },
+    tools: null,
+    path: '',
+    filled_chars_max: 1e9,
+  };
   return openLinePlan(facts, head);
 };
 const inputs = (count: number, n = 'x') =>

@@ -1,4 +1,4 @@
-import { SHIPPED_PRICES, type ToolDefinition } from '@nightshift/agent-core';
+import { SHIPPED_PRICES, type ToolChoice, type ToolDefinition } from '@nightshift/agent-core';
 import { distinctDefinitions, requestedDefinitions, type NewRun, type RunAgent } from '@nightshift/db';
 import { describe, expect, test } from 'vitest';
 import { planBatch, type PlannableBatch } from '../src/index.ts';
@@ -50,7 +50,8 @@ function plan(
       return found === undefined ? [] : [[key, found] as const];
     }),
   );
-  return planBatch({ runs, shared_path: null, ...more }, { now, requested, agents, prices: SHIPPED_PRICES });
+  const facts = { now, requested, agents, prices: SHIPPED_PRICES, tools: new Set(['ask', 'tell']) };
+  return planBatch({ runs, shared_path: null, ...more }, facts);
 }
 
 function pathsOf(planned: ReturnType<typeof planBatch>): readonly string[] {
@@ -131,6 +132,84 @@ describe('the plan of a batch', () => {
     const fit = agent({ doubts: { tool_rules: [], tools: [tool('ask')] } });
     expect(pathsOf(plan([run('fit'), run('twins')], { fit, twins }))).toEqual(['/requests/1/client_tools']);
     expect(pathsOf(plan([run('fit'), run('loose')], { fit, loose }))).toEqual(['/requests/1/agent_id']);
+  });
+
+  describe('with a choice of tools', () => {
+    const choose = (choice: Partial<ToolChoice>): ToolChoice => ({
+      ...{ add: [], remove: [], only: null },
+      ...choice,
+    });
+    const served = (name: string): ToolDefinition => ({ ...tool(name), kind: 'memory' });
+
+    test('is refused for names of no tool, once where the choice is shared, at the batch or the request', () => {
+      const [own, shared] = [
+        choose({ remove: ['none'], only: ['ask', 'gone'] }),
+        choose({ add: ['ask', 'away'] }),
+      ];
+      const runs = [run('a', { tools: shared }), run('a', { tools: own }), run('a', { tools: shared })];
+      const known = { a: agent() };
+      const refused = plan(runs, known, { tools: shared });
+      expect(refused).toMatchObject({
+        refusal: {
+          code: 'validation_failed',
+          message:
+            "/tools/add/1: there is no tool named 'away'; GET /v1/tools/ lists all tools. Nothing was stored.",
+        },
+      });
+      expect(pathsOf(refused)).toEqual([
+        '/tools/add/1',
+        '/requests/1/tools/remove/0',
+        '/requests/1/tools/only/1',
+      ]);
+      const many = choose({ add: Array.from({ length: 250 }, (_, index) => `none_${index}`) });
+      const long = plan([run('a', { tools: many })], known);
+      expect(pathsOf(long)).toHaveLength(100);
+      expect(long).toMatchObject({ refusal: { fields_total: 250 } });
+      const template = plan([run('a', { tools: own })], known, { shared_path: '/template' });
+      expect(pathsOf(template)).toEqual(['/template/tools/remove/0', '/template/tools/only/1']);
+    });
+
+    test('is refused for a kept tool that neither the agent nor the choice has', () => {
+      const tools = choose({ only: ['ask', 'tell'] });
+      const doubts = { tool_rules: [], tools: [served('ask'), tool('tell')] };
+      const known = {
+        fit: agent({ doubts: { ...doubts, tools: [served('ask'), served('tell')] } }),
+        less: agent({ definition_id: 'less', doubts }),
+      };
+      const runs = [run('fit', { tools }), run('less', { tools })];
+      expect(pathsOf(plan(runs, known))).toEqual(['/requests/1/tools/only/1']);
+      expect(plan(runs, known, { tools })).toMatchObject({
+        refusal: {
+          message:
+            "/requests/1/agent_id lacks the tool 'tell', which tools/only of the batch names. Nothing was stored.",
+        },
+      });
+    });
+
+    test('is refused if it leaves rules that cannot be kept, even where another choice led to the same definition', () => {
+      const tool_rules = [{ type: 'run_first', tool_name: 'ask' }];
+      const none = agent({ doubts: { tool_rules, tools: [served('tell')] } });
+      expect(pathsOf(plan([run('a', { tools: choose({ remove: ['ask'] }) })], { a: none }))).toEqual([
+        '/requests/0/tools',
+      ]);
+      const same = agent({ doubts: { tool_rules: [], tools: [served('ask')] } });
+      const runs = [
+        run('a', { tools: choose({ only: ['ask'] }) }),
+        run('a', { tools: choose({ only: ['ask', 'tell'] }) }),
+      ];
+      expect(pathsOf(plan(runs, { a: same }))).toEqual(['/requests/1/tools/only/1']);
+    });
+
+    test('is refused for an added tool that must be called before the end, but that the rules never allow', () => {
+      const tool_rules = [
+        { type: 'run_first', tool_name: 'ask' },
+        { type: 'constrain_child_tools', tool_name: 'ask', children: ['ask'] },
+        { type: 'required_before_exit', tool_name: 'tell' },
+      ];
+      const doubts = { tool_rules, tools: [served('ask'), served('tell')] };
+      const tools = choose({ add: ['tell'] });
+      expect(pathsOf(plan([run('a', { tools })], { a: agent({ doubts }) }))).toEqual(['/requests/0/tools']);
+    });
   });
 
   test('is refused for a cap in dollars, of the batch or a run, on a model without a price', () => {

@@ -12,7 +12,7 @@ test('other requests are served while slow inputs are filled in', async () => {
   let next = setImmediate(count);
   const inputs = Array.from({ length: 40 }, (_, index) => ({ custom_id: `${index}`, variables: {} }));
   const input = '{% for i in (1..2000) %}{{ i }}{% endfor %}';
-  const runs = await requestedRuns({ template: { agent_id, input }, inputs }, () => undefined);
+  const runs = await requestedRuns({ template: { agent_id, input }, inputs }, null, () => undefined);
   clearImmediate(next);
   expect(runs).toHaveLength(40);
   expect(turns).toBeGreaterThan(5);

@@ -11,6 +11,7 @@ export {
 export { checkRedis, findRedisServer, type RedisServer, startRedisServer } from './redis.ts';
 export { type Container, dockerEngineAnswers, startRedisContainer } from './docker.ts';
 export { directoryOwner, DirectoryInUseError, holdDirectory } from './directory-lock.ts';
+export { keepKeyFile, type KeptKey } from './keep-key-file.ts';
 export { findFreePort } from './free-port.ts';
 export { liveness, openFileLog, openProcessLog, type LogStatus, type LogStream } from './log-stream.ts';
 export { safeUrl } from './safe-url.ts';

@@ -57,6 +57,29 @@ export const OTHER_INVARIANTS: readonly Invariant[] = [
        where b.deleted_at is not null`,
   },
   {
+    id: 'I16f',
+    name: 'an edited change is marked, its edit is the last text of its draft, and a block with an accepted edit has that text',
+    sql: sql`
+      select h.batch_id, h.draft_id as block_id, h.edited_at, e.revision
+        from held_change h
+        left join lateral (
+          select max(r.revision) as revision from block_revision r
+           where r.block_id = h.draft_id and r.batch_id = h.batch_id and r.resolution = 'edited') e on true
+       where (h.edited_at is null) <> (e.revision is null)
+          or exists (select from block_revision l
+                      where l.block_id = h.draft_id and l.batch_id = h.batch_id and l.revision > e.revision)
+      union all
+      select r.batch_id, r.block_id, null, r.revision
+        from block_revision r
+       where r.resolution = 'edited' and not exists (
+         select from held_change h
+          where h.batch_id = r.batch_id and h.edited_at is not null and (h.draft_id = r.block_id or (
+            h.block_id = r.block_id and h.state = 'accepted' and exists (
+              select from block_revision n
+               where n.block_id = h.draft_id and n.batch_id = h.batch_id and n.resolution = 'edited' and n.value = r.value))))
+         and not exists (select from forgotten_batch f where f.id = r.batch_id)`,
+  },
+  {
     id: 'I17',
     name: 'a schedule starts one batch per due moment, each batch for one moment, none ahead of time',
     reads: 'all',
@@ -110,6 +133,8 @@ export const OTHER_INVARIANTS: readonly Invariant[] = [
       union all
       select 'tool_call', c.run_id from tool_call c join run r on r.id = c.run_id where c.project_id <> r.project_id
       union all
+      select 'tool_call_output', o.run_id from tool_call_output o join run r on r.id = o.run_id where o.project_id <> r.project_id
+      union all
       select 'block_event', e.block_id from block_event e join block b on b.id = e.block_id where e.project_id <> b.project_id
       union all
       select 'block_revision', r.block_id from block_revision r join block b on b.id = r.block_id where r.project_id <> b.project_id`,
@@ -155,12 +180,12 @@ export const OTHER_INVARIANTS: readonly Invariant[] = [
   },
   {
     id: 'I22',
-    name: 'an idempotency key stands for one batch, and a batch for one key',
+    name: 'an idempotency key stands for one request, and a batch for one key',
     reads: 'all',
     sql: sql`
       select 'key' as what, key, count(*)::int as rows from idempotency_key group by project_id, key having count(*) > 1
       union all
-      select 'batch', batch_id::text, count(*)::int from idempotency_key group by batch_id having count(*) > 1`,
+      select 'batch', batch_id::text, count(*)::int from idempotency_key where batch_id is not null group by batch_id having count(*) > 1`,
   },
 ];
 

@@ -134,8 +134,8 @@ function tablesOf(
     ...own,
     batch: sql`select * from batch where ${is.batches(sql`id`)}`,
     ...ofBatches('run', 'ended_runs', 'run_failure', 'batch_tally', 'batch_budget', 'batch_agent'),
-    ...ofBatches('block_revision', 'block_event'),
-    ...ofRuns('step', 'tool_call', 'memory_notice'),
+    ...ofBatches('block_revision', 'block_event', 'held_change'),
+    ...ofRuns('step', 'tool_call', 'tool_call_output', 'memory_notice'),
     queued_input: sql`select * from queued_input where run_id in (select id from run)`,
     ...ofConversations('message', 'conversation_id'),
     ...ofConversations('conversation', 'id'),
@@ -145,7 +145,7 @@ function tablesOf(
     'open work': work,
     keys: {
       run: sql`select * from run where ${is.runs(sql`id`)}`,
-      ...ofRuns('step', 'tool_call'),
+      ...ofRuns('step', 'tool_call', 'tool_call_output'),
     },
     conversations: {
       ...own,

@@ -174,7 +174,13 @@ export const STEP_INVARIANTS: readonly Invariant[] = [
       union all
       select 'tool_call', c.run_id, c.step_number, 'applied step'
         from tool_call c
-       where not exists (select 1 from step s where s.run_id = c.run_id and s.number = c.step_number and s.applied_at is not null)`,
+       where not exists (select 1 from step s where s.run_id = c.run_id and s.number = c.step_number and s.applied_at is not null)
+      union all
+      select 'tool_call_output', o.run_id, o.step_number, 'ended tool_call'
+        from tool_call_output o
+       where not exists (
+         select 1 from tool_call c
+          where c.run_id = o.run_id and c.step_number = o.step_number and c.call_index = o.call_index and c.ended_at is not null)`,
       },
       {
         reads: 'conversations',
@@ -203,7 +209,7 @@ export const STEP_INVARIANTS: readonly Invariant[] = [
       union all
       select 'idempotency_key', k.batch_id, null, 'batch'
         from idempotency_key k
-       where not exists (select 1 from batch b where b.id = k.batch_id union all select 1 from forgotten_batch f where f.id = k.batch_id)
+       where k.batch_id is not null and not exists (select 1 from batch b where b.id = k.batch_id union all select 1 from forgotten_batch f where f.id = k.batch_id)
       union all
       select 'tick', t.batch_id, null, 'batch'
         from tick t

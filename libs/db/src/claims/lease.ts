@@ -2,9 +2,7 @@ import { NightshiftError } from '@nightshift/agent-core';
 import { sql, type RawBuilder } from 'kysely';
 import type { Database, Tx } from '../connect.ts';
 import { AS_FIRST } from '../fragments.ts';
-
-/** The leased tables: coarse rows only, never a run or a step. */
-export type LeasedTable = 'batch' | 'provider_batch' | 'run_chunk' | 'credential' | 'forgotten_batch';
+import type { LeasedTable } from '../tables.ts';
 
 /** A row and the epoch of its lease. Writes under a lease carry the epoch, which fences overtaken holders. */
 export interface Lease {

@@ -10,10 +10,23 @@ const FIRST = '0001-initial';
 
 /** All migrations by name, in order; each is an SQL file beside this module. */
 export const MIGRATIONS: Readonly<Record<string, Migration>> = Object.fromEntries(
-  [FIRST, '0002-night-shift', '0003-money', '0004-files'].map((name) => [
-    name,
-    { up: (db: Database) => runFile(db, name) },
-  ]),
+  [
+    FIRST,
+    '0002-night-shift',
+    '0003-money',
+    '0004-files',
+    '0005-made-once',
+    '0006-workers',
+    '0007-edit-held-changes',
+    '0008-sessions',
+    '0009-drain-workers',
+    '0010-tool-call-attempts',
+    '0011-kept-cache-marks',
+    '0012-tool-sources',
+    '0013-secrets',
+    '0014-tool-call-outputs',
+    '0015-batch-tools',
+  ].map((name) => [name, { up: (db: Database) => runFile(db, name) }]),
 );
 
 async function runFile(db: Database, name: string): Promise<void> {
@@ -86,6 +99,26 @@ export async function assertMigrated(db: Database): Promise<void> {
       `The database lacks the migrations ${missing.join(', ')}: run the migrate step, node scripts/migrate.ts.`,
     );
   }
+}
+
+/** The applied migrations against those of this program. */
+export interface MigrationState {
+  /** Number of applied migrations. */
+  readonly applied: number;
+  readonly missing: readonly string[];
+  /** Applied by another release. */
+  readonly unknown: readonly string[];
+}
+
+/** Compares the applied migrations with those of this program; {@link assertMigrated} throws where this reports. */
+export async function readMigrations(db: Database): Promise<MigrationState> {
+  const { rows } = await sql<{ name: string }>`select name from kysely_migration order by name`.execute(db);
+  const applied = rows.map(({ name }) => name);
+  return {
+    applied: applied.length,
+    missing: Object.keys(MIGRATIONS).filter((name) => !applied.includes(name)),
+    unknown: applied.filter((name) => !(name in MIGRATIONS)),
+  };
 }
 
 /** Reads the names of the applied migrations. Throws: when they are not a prefix of {@link MIGRATIONS}. */

@@ -90,7 +90,7 @@ async function live(on: Database): Promise<void> {
     { run_ids: [failing] },
   );
   await inTransaction(on, (trx) => commitIngested(trx, first, 0));
-  await act(on, (await claimToolsChunk(on, ALICE))!);
+  await act(on, (await claimToolsChunk(on, ALICE))!, 'seen', { stdout: 'looked' });
   const second = await sealAndEnd(on);
   await ingest(on, second, DONE);
   await inTransaction(on, (trx) => commitIngested(trx, second, 1));
@@ -134,6 +134,8 @@ async function live(on: Database): Promise<void> {
     select project_id, 'key-' || id, 'aa', id from batch where id in (${fleet.id}::uuid, ${going.id}::uuid)`.execute(
     on,
   );
+  await sql`insert into idempotency_key (project_id, key, request_sha256, made)
+    select ${DEFAULT_PROJECT_ID}::uuid, 'made-' || n, 'aa', '{}' from generate_series(1, 2) as n`.execute(on);
   await sql`insert into result_line (provider_batch_id, line_number, project_id, reason, byte_length, excerpt)
     values (${last.id}::uuid, 1, ${DEFAULT_PROJECT_ID}::uuid, 'foreign', 2, '{}')`.execute(on);
   await sql`
@@ -589,6 +591,16 @@ const BREAKS: Readonly<Record<string, Readonly<Record<string, readonly string[]>
       `update block set deleted_at = now() where id in (select block_id from agent_block)`,
     ],
   },
+  I16f: {
+    'a change is marked without an edit': [
+      `insert into held_change (batch_id, agent_id, block_id, project_id, draft_id, kind, run_id, step_number, tool_use_id, edited_at)
+       select batch_id, agent_id, gen_random_uuid(), project_id, gen_random_uuid(), 'created', id, 1, 'toolu_1', now()
+         from run limit 1`,
+    ],
+    'an accepted edit has another text than its draft': [
+      `update block_revision set resolution = 'edited' where run_id is not null`,
+    ],
+  },
   I17: {
     'a batch has another moment than its tick': [
       `update batch set tick_due_at = now() where schedule_id is not null`,
@@ -615,6 +627,7 @@ const BREAKS: Readonly<Record<string, Readonly<Record<string, readonly string[]>
       'step',
       'message',
       'tool_call',
+      'tool_call_output',
       'queued_input',
       'unstarted_input',
       'batch_tally',
@@ -665,6 +678,11 @@ const BREAKS: Readonly<Record<string, Readonly<Record<string, readonly string[]>
       `update message set run_id = gen_random_uuid() where ${one('message', 'true', 'conversation_id')}`,
     ],
     'a call without a step': [`update tool_call set step_number = 77 where call_index = 0`],
+    'an output without a call': [`update tool_call_output set call_index = 77`],
+    'an output of an open call': [
+      `insert into tool_call_output (project_id, run_id, step_number, call_index, attempts)
+       select project_id, run_id, step_number, call_index, 2 from tool_call where state = 'pending' limit 1`,
+    ],
     'a chunk without a run': [`update run_chunk set run_ids = run_ids || gen_random_uuid()`],
   },
   I21b: {
@@ -851,7 +869,8 @@ const BREAKS: Readonly<Record<string, Readonly<Record<string, readonly string[]>
       `update idempotency_key set key = 'same'`,
     ],
     'a batch has two keys': [
-      `update idempotency_key set batch_id = (select batch_id from idempotency_key limit 1)`,
+      `update idempotency_key set batch_id = (select batch_id from idempotency_key where batch_id is not null limit 1)
+        where batch_id is not null`,
     ],
   },
 };

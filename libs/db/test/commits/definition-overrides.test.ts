@@ -1,8 +1,9 @@
-import type { ModelSettings } from '@nightshift/agent-core';
+import type { ModelSettings, ToolChoice } from '@nightshift/agent-core';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import {
   createAgents,
   DEFAULT_PROJECT_ID,
+  findTools,
   inTransaction,
   readAgentDefinitions,
   readDefinitions,
@@ -12,7 +13,7 @@ import {
   type NewRun,
 } from '../../src/index.ts';
 import { acceptBatch, openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
-import { aBatch, anAgent, aRun } from '../factories.ts';
+import { aBatch, aClientTool, anAgent, aRun } from '../factories.ts';
 
 let database: TestDatabase;
 beforeAll(async () => {
@@ -111,6 +112,80 @@ describe('the overrides of a run', () => {
   test('are read without a stored definition as they would be frozen', async () => {
     const agent = anAgent();
     const runs = [{ ...aRun(agent.id), ...REWRITE }];
+    const [frozen] = await freeze([agent], runs);
+    const read = await readAgentDefinitions(database.db, DEFAULT_PROJECT_ID, requestedDefinitions(runs));
+    expect([...read.values()].map(({ definition }) => definition)).toEqual([frozen]);
+  });
+});
+
+describe('the choice of tools of a run', () => {
+  const tools = ['conversation_search', 'memory_insert', 'memory_replace'];
+  const choose = (choice: Partial<ToolChoice>): ToolChoice => ({
+    ...{ add: [], remove: [], only: null },
+    ...choice,
+  });
+  /** Freezes a run for each choice; null: none. */
+  async function namesUnder(choices: readonly (ToolChoice | null)[], more: Partial<NewRun> = {}) {
+    const known = await findTools(database.db, DEFAULT_PROJECT_ID, { names: tools, ids: [] });
+    const agent = anAgent({ tool_ids: tools.map((name) => known.find((tool) => tool.name === name)!.id) });
+    const frozen = await freeze(
+      [agent],
+      choices.map((choice) => ({ ...aRun(agent.id), isolated: true, tools: choice, ...more })),
+    );
+    return frozen.map(({ id, tools }) => ({ id, names: tools.map(({ name }) => name) }));
+  }
+
+  test('adds in the given order, takes away, and keeps alone; the others of the batch are as their agent is', async () => {
+    const frozen = await namesUnder([
+      null,
+      choose({ add: ['memory_rethink', 'memory_insert', 'archival_memory_insert'] }),
+      choose({ remove: ['memory_insert', 'memory_rethink'] }),
+      choose({
+        only: ['memory_rethink', 'memory_replace'],
+        add: ['memory_rethink', 'archival_memory_insert'],
+      }),
+      choose({ add: ['memory_rethink'], remove: tools }),
+      choose({ remove: tools }),
+    ]);
+    expect(frozen.map(({ names }) => names)).toEqual([
+      tools,
+      [...tools, 'memory_rethink', 'archival_memory_insert'],
+      ['conversation_search', 'memory_replace'],
+      ['memory_replace', 'memory_rethink'],
+      ['memory_rethink'],
+      [],
+    ]);
+  });
+
+  test('is part of the definition: equal choices share a row, in whatever order they take away', async () => {
+    const frozen = await namesUnder([
+      choose({ remove: ['memory_insert', 'memory_replace'] }),
+      choose({ remove: ['memory_replace', 'memory_insert'] }),
+      choose({ only: ['memory_insert', 'memory_replace'] }),
+      choose({ only: ['memory_replace', 'memory_insert'] }),
+      choose({ add: ['memory_rethink', 'archival_memory_insert'] }),
+      choose({ add: ['archival_memory_insert', 'memory_rethink'] }),
+    ]);
+    const [a, b, c, d, e, f] = frozen.map(({ id }) => id);
+    expect([a === b, c === d, e === f]).toEqual([true, true, false]);
+    expect(new Set(frozen.map(({ id }) => id)).size).toBe(4);
+  });
+
+  test('goes before client tools, which may replace a tool that it takes away', async () => {
+    const [frozen] = await namesUnder([choose({ add: ['memory_rethink'], remove: ['memory_insert'] })], {
+      client_tools: [aClientTool('memory_insert')],
+    });
+    expect(frozen!.names).toEqual([
+      'conversation_search',
+      'memory_replace',
+      'memory_rethink',
+      'memory_insert',
+    ]);
+  });
+
+  test('is read without a stored definition as it would be frozen', async () => {
+    const agent = anAgent();
+    const runs = [{ ...aRun(agent.id), tools: choose({ add: ['memory_rethink'] }) }];
     const [frozen] = await freeze([agent], runs);
     const read = await readAgentDefinitions(database.db, DEFAULT_PROJECT_ID, requestedDefinitions(runs));
     expect([...read.values()].map(({ definition }) => definition)).toEqual([frozen]);

@@ -4,10 +4,13 @@ import {
   acceptByRule,
   acceptHeldChanges,
   DEFAULT_PROJECT_ID,
+  EVERY_CHANGE,
   listHeldChanges,
   newId,
   rejectHeldChanges,
+  summarizeHeldChanges,
   type Database,
+  type Tx,
 } from '../../src/index.ts';
 import { openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
 import { aRun } from '../factories.ts';
@@ -49,6 +52,7 @@ beforeAll(async () => {
 });
 afterAll(() => database.close());
 
+const NO_FILTER = { ...EVERY_CHANGE, agent_id: null, block_id: null };
 const STATISTICS = ['never counted', 'counted', 'counted while nearly none could be seen'];
 
 async function count(when: string): Promise<void> {
@@ -58,18 +62,55 @@ async function count(when: string): Promise<void> {
 
 test.each(STATISTICS)('a list of held changes reads only runs of its batch, with rows %s', async (when) => {
   await count(when);
-  const page = { limit: 50, order: 'asc', after: null, before: null } as const;
+  const page = {
+    limit: 50,
+    sort: 'created_at',
+    order: 'asc',
+    after: null,
+    before: null,
+    with_present: false,
+  } as const;
   const plans = await explain(database.url, async (trx) => {
-    const { rows } = await listHeldChanges(trx, batchId, page, {
-      state: null,
-      agent_id: null,
-      block_id: null,
-    });
+    const { rows } = await listHeldChanges(trx, batchId, page, NO_FILTER);
     expect(rows).toHaveLength(page.limit);
   });
   expect(Math.max(0, ...rowsReadOf(plans, 'run'))).toBeLessThanOrEqual(AGENTS);
   expect(plans).toHaveLength(1);
 });
+
+test.each(STATISTICS)(
+  'risk, filters and counts read each change of the batch once, with rows %s',
+  async (when) => {
+    await count(when);
+    const page = {
+      limit: 50,
+      sort: 'risk',
+      order: 'asc',
+      after: null,
+      before: null,
+      with_present: true,
+    } as const;
+    const filter = {
+      ...NO_FILTER,
+      state: 'held',
+      label: 'notes',
+      shrunk: false,
+      stale: false,
+      text: 'TEX',
+    } as const;
+    const reads: readonly ((trx: Tx) => Promise<unknown>)[] = [
+      (trx) => listHeldChanges(trx, batchId, page, filter),
+      (trx) => summarizeHeldChanges(trx, batchId, filter, { labels: 100, groups: 10 }),
+    ];
+    for (const read of reads) {
+      const plans = await explain(database.url, read);
+      expect(plans).toHaveLength(1);
+      expect(Math.max(0, ...rowsReadOf(plans, 'held_change'))).toBeLessThanOrEqual(AGENTS);
+      for (const table of ['run', 'block', 'block_revision', 'agent'])
+        expect(Math.max(0, ...rowsReadOf(plans, table)), table).toBeLessThanOrEqual(AGENTS);
+    }
+  },
+);
 
 test.each(STATISTICS)('unknown ids of a filter are found in one query, with rows %s', async (when) => {
   await count(when);

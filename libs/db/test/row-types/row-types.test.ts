@@ -18,6 +18,7 @@ const KINDS: Readonly<Record<number, string>> = {
   ...kindOf('number', 20, 21, 23, 26, 701),
   ...kindOf('string', 18, 19, 25, 1043, 1700, 2205, 2950),
   ...kindOf('Date', 1184),
+  ...kindOf('object', 17),
   ...kindOf('array', 1000, 1005, 1007, 1009, 1016, 2951),
   ...kindOf('json', 114, 3802),
 };

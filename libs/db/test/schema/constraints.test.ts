@@ -50,6 +50,14 @@ const VALID: Readonly<Record<string, Row>> = {
     seen_at: NOW,
   },
   failed_lines: { error_type: 'api_error', slot: 0, project_id, lines: 0 },
+  session: { hash: '\\x00', project_id, kind: 'link', key_hash: '\\x00', expires_at: NOW },
+  secret: {
+    project_id,
+    name: 'TOKEN',
+    key_id: '0123456789abcdef',
+    nonce: `\\x${'00'.repeat(12)}`,
+    ciphertext: `\\x${'00'.repeat(17)}`,
+  },
   upload: { batch_id: ID, project_id },
   staged_line: { batch_id: ID, project_id, ordinal: 0, bytes: 2, run: '{}' },
   ended_runs: { batch_id: ID, slot: 0, version: 1, project_id, run_ids: [ID] },
@@ -133,6 +141,7 @@ const VALID: Readonly<Record<string, Row>> = {
     timeout_ms: 1,
     source_type: 'none',
   },
+  tool_code: { project_id, sha256: 'a'.repeat(64), code: 'export function look() {}' },
   batch: { id: ID, project_id, state: 'running', total: 1, accepted: 1 },
   batch_agent: { batch_id: ID, ordinal: 0, agent_id: ID, project_id },
   batch_budget: { batch_id: ID, project_id, max_cost_nanousd: 1 },
@@ -194,6 +203,13 @@ const VALID: Readonly<Record<string, Row>> = {
     tool_name: 'look',
     kind: 'module',
     state: 'pending',
+  },
+  tool_call_output: {
+    project_id,
+    run_id: ID,
+    step_number: 1,
+    call_index: 0,
+    attempts: 2,
   },
   run_chunk: { id: ID, project_id, kind: 'ready', run_ids: [ID], next_due_at: NOW },
   result_line: {
@@ -294,6 +310,14 @@ const REFUSED: Readonly<Record<string, readonly Row[]>> = {
   'sent_steps.sent_steps_steps_check': [{ steps: 0 }],
   'event.event_type_check': [{ type: 'batch.done' }],
   'event.event_subject': [{ batch_id: null }, { schedule_id: ID }, { type: 'schedule.tick' }],
+  'session.session_kind_check': [{ kind: 'phone' }],
+  'secret.secret_name_check': [{ name: '' }, { name: '1st' }, { name: 'A-B' }, { name: 'x'.repeat(65) }],
+  'secret.secret_key_id_check': [{ key_id: '0123456789ABCDEF' }, { key_id: '0123' }],
+  'secret.secret_nonce_check': [{ nonce: '\\x00' }],
+  'secret.secret_ciphertext_check': [
+    { ciphertext: `\\x${'00'.repeat(16)}` },
+    { ciphertext: `\\x${'00'.repeat(65_553)}` },
+  ],
   'staged_line.staged_line_ordinal_check': [{ ordinal: -1 }],
   'run_failure.run_failure_state_check': [{ state: 'completed' }],
   'batch_retry_run.batch_retry_run_decided': [{ retry_run_id: ID, skip_reason: 'no_input' }],
@@ -343,12 +367,14 @@ const REFUSED: Readonly<Record<string, readonly Row[]>> = {
   'conversation_summary.conversation_summary_to_seq_check': [{ to_seq: 0 }],
   'definition.definition_strict_check': [{ strict: '[]' }],
   'definition.definition_context_window_limit_check': [{ context_window_limit: 0 }],
+  'definition.definition_tool_choice_check': [{ tool_choice: '[]' }],
   'deleted_item.deleted_item_kind_check': [{ kind: 'agent' }],
   'doubted_submission.doubted_submission_outcome_check': [{ outcome: 'lost' }],
   'forgotten_batch.forgotten_batch_due': [{ next_due_at: null }, { removed_at: NOW }],
   'forgotten_batch.forgotten_batch_state_check': [{ state: 'running' }],
   'forgotten_batch.forgotten_batch_tick': [{ schedule_id: ID }, { tick_due_at: NOW }],
   'idempotency_key.idempotency_key_key_check': [{ key: '' }, { key: 'x'.repeat(256) }],
+  'idempotency_key.idempotency_key_stands': [{ batch_id: null }, { made: '{}' }],
   'message.message_role_check': [{ role: 'tool' }],
   'message.message_seq_check': [{ seq: -1 }, { seq: 0x1_00_00_00 }],
   'model_outage.model_outage_outages_check': [{ outages: 0 }],
@@ -506,13 +532,16 @@ const REFUSED: Readonly<Record<string, readonly Row[]>> = {
   'token_calibration.token_calibration_samples_check': [{ samples: 0 }],
   'prompt_density.prompt_density_samples_check': [{ samples: 0 }],
   'prompt_density.prompt_density_bytes_per_token_min_check': [{ bytes_per_token_min: 0 }],
+  'tool_code.tool_code_code_check': [{ code: 'x'.repeat(524_289) }],
+  'tool_code.tool_code_sha256_check': [{ sha256: 'A'.repeat(64) }],
   'turnaround.turnaround_durations_ms_check': [
     { durations_ms: [] },
     { durations_ms: Array<number>(65).fill(1) },
   ],
   'work_statistic.work_statistic_measure_check': [{ measure: 'mean' }],
   'work_statistic.work_statistic_bucket_check': [{ bucket: -1 }],
-  'tool.tool_kind_check': [{ kind: 'http' }],
+  'tool.tool_kind_check': [{ kind: 'magic' }],
+  'tool.tool_source': [{ kind: 'sandbox' }, { kind: 'module', source: '{}' }],
   'tool.tool_name_check': [{ name: '' }, { name: 'with space' }, { name: 'x'.repeat(65) }],
   'tool.tool_return_char_limit_check': [{ return_char_limit: 0 }, { return_char_limit: 1_000_001 }],
   'tool.tool_side_effects_check': [{ side_effects: 'many' }],
@@ -530,6 +559,11 @@ const REFUSED: Readonly<Record<string, readonly Row[]>> = {
   'tool_call.tool_call_kind_check': [{ kind: 'mcp' }],
   'tool_call.tool_call_running': [{ state: 'running' }],
   'tool_call.tool_call_state_check': [{ state: 'open', ended_at: NOW }],
+  'tool_call_output.tool_call_output_attempts_check': [{ attempts: 0, stdout: 'x' }],
+  'tool_call_output.tool_call_output_answer_bytes_check': [{ answer_bytes: 0 }],
+  'tool_call_output.tool_call_output_stdout_check': [{ stdout: '' }, { stdout: 'x'.repeat(4_097) }],
+  'tool_call_output.tool_call_output_stderr_check': [{ stderr: '' }, { stderr: 'x'.repeat(4_097) }],
+  'tool_call_output.tool_call_output_any': [{ attempts: 1 }],
 };
 
 /** Runs `work` in a transaction that is rolled back, without foreign keys, so that a row is checked alone. */
@@ -677,7 +711,9 @@ test('tables written per run or step have no foreign keys', async () => {
   const owners = await names(
     `select distinct conrelid::regclass::text as name from pg_constraint where contype = 'f'`,
   );
-  expect(owners.filter((table) => ['run', 'step', 'message', 'tool_call'].includes(table))).toEqual([]);
+  expect(
+    owners.filter((table) => ['run', 'step', 'message', 'tool_call', 'tool_call_output'].includes(table)),
+  ).toEqual([]);
 });
 
 test('every table belongs to a project', async () => {

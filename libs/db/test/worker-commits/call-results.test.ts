@@ -10,10 +10,21 @@ import {
   inTransaction,
   lockRuns,
   readActingRuns,
+  type CallOutput,
+  type CallResult,
   type Database,
 } from '../../src/index.ts';
 import { openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
-import { acceptFleet, ALICE, callsTools, ingest, leaseOf, moduleCall, sealAndEnd } from './night-shift.ts';
+import {
+  acceptFleet,
+  act,
+  ALICE,
+  callsTools,
+  ingest,
+  leaseOf,
+  moduleCall,
+  sealAndEnd,
+} from './night-shift.ts';
 
 let database: TestDatabase;
 let db: Database;
@@ -23,7 +34,9 @@ beforeAll(async () => {
 });
 afterAll(() => database.close());
 beforeEach(() =>
-  sql`truncate batch, run, provider_batch, run_chunk, step, message, tool_call cascade`.execute(db),
+  sql`truncate batch, run, provider_batch, run_chunk, step, message, tool_call, tool_call_output cascade`.execute(
+    db,
+  ),
 );
 
 const callsOfRun = (runId: string) =>
@@ -71,6 +84,53 @@ test('results are stored call by call for the next reader, and ended calls stay 
     ]),
   );
   expect(await callsOfRun(runId)).toEqual(before);
+});
+
+const outputsOf = (runId: string) =>
+  db
+    .selectFrom('tool_call_output')
+    .select(['call_index', 'attempts', 'answer_bytes', 'stdout', 'stderr'])
+    .where('run_id', '=', runId)
+    .orderBy('call_index')
+    .execute();
+
+test('outputs are stored with the results, cut and storable, and only for calls that have any', async () => {
+  const fleet = await acceptFleet(db, 1);
+  await ingest(db, await sealAndEnd(db), callsTools(6));
+  const run_id = fleet.run_ids[0]!;
+  const ended = { run_id, step_number: 1, state: 'succeeded', held_result: 'seen', duration_ms: 1 } as const;
+  const outputs: readonly CallOutput[] = [
+    { stdout: 'a\u0000b\ud800', stderr: '"x"\\\n' },
+    { stdout: 'x'.repeat(5_000), stderr: '\u0000', attempts: 3, answer_bytes: 7 },
+    { stdout: '', stderr: '\u0000', attempts: 1, answer_bytes: 0 },
+    { attempts: 0 },
+    { attempts: 2 },
+  ];
+  const results = outputs.map((output, call_index): CallResult => ({ ...ended, call_index, output }));
+  const open: CallResult = {
+    ...{ ...ended, call_index: 5, state: 'pending', held_result: null },
+    output: { stdout: 'not entered' },
+  };
+  await inTransaction(db, (trx) => commitCallResults(trx, [...results, open]));
+  const stored = [
+    { call_index: 0, attempts: 1, answer_bytes: null, stdout: 'ab\ufffd', stderr: '"x"\\\n' },
+    { call_index: 1, attempts: 3, answer_bytes: 7, stdout: 'x'.repeat(4_096), stderr: null },
+    { call_index: 4, attempts: 2, answer_bytes: null, stdout: null, stderr: null },
+  ];
+  expect(await outputsOf(run_id)).toEqual(stored);
+
+  // A later result changes no ended call, nor its output; the end of the step adds the outputs of open calls alone.
+  const late = { stdout: 'late' };
+  await inTransaction(db, (trx) =>
+    commitCallResults(trx, [
+      { ...ended, call_index: 0, output: late },
+      { ...ended, call_index: 3, output: late },
+    ]),
+  );
+  expect(await outputsOf(run_id)).toEqual(stored);
+  await act(db, (await claimToolsChunk(db, ALICE))!, 'seen', { stdout: 'at last' });
+  const last = { call_index: 5, attempts: 1, answer_bytes: null, stdout: 'at last', stderr: null };
+  expect(await outputsOf(run_id)).toEqual([...stored, last]);
 });
 
 test('calls of a cancelled batch are not noted as begun', async () => {

@@ -286,6 +286,12 @@ describe('the sweep', () => {
       (${DEFAULT_PROJECT_ID}::uuid, 'new', 'aa', ${fleet.id}::uuid, app_now() - interval '6 days')`.execute(
       db,
     );
+    await sql`insert into idempotency_key (project_id, key, request_sha256, made, created_at)
+      select ${DEFAULT_PROJECT_ID}::uuid, 'made-' || n, 'aa', '{}', app_now() - interval '8 days' from generate_series(1, 10_001) as n`.execute(
+      db,
+    );
+    await deleteOldIdempotencyKeys(db, 7);
+    expect(await db.selectFrom('idempotency_key').select('key').execute()).toHaveLength(3);
     await deleteOldIdempotencyKeys(db, 7);
     expect(await db.selectFrom('idempotency_key').select('key').execute()).toEqual([{ key: 'new' }]);
   });

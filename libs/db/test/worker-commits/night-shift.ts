@@ -27,6 +27,7 @@ import {
   readOpenSteps,
   readRunsToDecide,
   sealReadyRuns,
+  type CallOutput,
   type CommitReport,
   type Database,
   type DecidedRun,
@@ -48,7 +49,7 @@ export const BOB = { owner: 'bob', lease_duration_ms: 30_000 };
 /** Removes all work and keeps the agents. Deleting a few rows is ten times faster than truncating their tables. */
 export async function clear(db: Database): Promise<void> {
   await sql`
-    with d1 as (delete from tool_call), d2 as (delete from message), d3 as (delete from step), d4 as (delete from run_chunk),
+    with d1 as (delete from tool_call), d22 as (delete from tool_call_output), d2 as (delete from message), d3 as (delete from step), d4 as (delete from run_chunk),
          d5 as (delete from result_line), d6 as (delete from doubted_submission), d7 as (delete from provider_batch),
          d8 as (delete from queued_input), d9 as (delete from run), d10 as (delete from batch_tally),
          d11 as (delete from idempotency_key), d12 as (delete from batch), d14 as (delete from cursor_span),
@@ -291,9 +292,14 @@ export async function ingest(
   });
 }
 
-/** Carries out the calls of acting runs, each with `result`, and deletes the chunk. */
-export function act(db: Database, chunk: ToolsChunk, result = 'seen'): Promise<CommitReport> {
-  return inTransaction(db, (trx) => actIn(trx, chunk, result));
+/** Carries out the calls of acting runs, each with `result` and `output`, and deletes the chunk. */
+export function act(
+  db: Database,
+  chunk: ToolsChunk,
+  result = 'seen',
+  output: CallOutput = {},
+): Promise<CommitReport> {
+  return inTransaction(db, (trx) => actIn(trx, chunk, result, output));
 }
 
 interface ToolsChunk {
@@ -303,7 +309,12 @@ interface ToolsChunk {
 }
 
 /** Works like {@link act} in an open transaction. */
-export async function actIn(trx: Tx, chunk: ToolsChunk, result = 'seen'): Promise<CommitReport> {
+export async function actIn(
+  trx: Tx,
+  chunk: ToolsChunk,
+  result = 'seen',
+  output: CallOutput = {},
+): Promise<CommitReport> {
   await holdLease(trx, leaseOf('run_chunk', chunk));
   const runs = await lockRuns(trx, chunk.run_ids);
   const { rows } = await sql<{ run_id: string; call_index: number; tool_use_id: string }>`
@@ -314,7 +325,8 @@ export async function actIn(trx: Tx, chunk: ToolsChunk, result = 'seen'): Promis
     const run = runs.get(runId);
     if (run === undefined) return [];
     const ended = calls.map((call) => moduleCall(call.call_index, call.tool_use_id, { ok: true, result }));
-    return [{ run, decision: decideResults(run, ended) }];
+    const outputs = calls.map(({ call_index }) => ({ call_index, output }));
+    return [{ run, decision: decideResults(run, ended), outputs }];
   });
   return commitToolResults(trx, chunk.id, results);
 }

@@ -35,6 +35,7 @@ import {
   releaseAllLeases,
   requestBatchCancel,
   sealReadyRuns,
+  type CallOutput,
   type Database,
   type DB,
   type Lease,
@@ -86,6 +87,7 @@ beforeAll(async () => {
     'step',
     'message',
     'tool_call',
+    'tool_call_output',
     'conversation',
     'batch',
     'run_chunk',
@@ -178,7 +180,7 @@ async function takeOff(): Promise<Lease> {
 async function goOn(last: Lease, counted: boolean): Promise<Lease> {
   await ingest(db, last, callsTools());
   const chunks = await db.selectFrom('run_chunk').selectAll().where('kind', '=', 'tools').execute();
-  for (const chunk of chunks) await act(db, chunk);
+  for (const chunk of chunks) await act(db, chunk, 'seen', { stdout: 'looked' });
   if (counted) await sql`analyze run, step, message, tool_call, conversation`.execute(db);
   const { id, count } = await seal(db, RUNS + CHUNK);
   expect(count).toBe(RUNS);
@@ -218,8 +220,14 @@ describe.each(['never counted', 'counted before the last step', 'counted while n
         .executeTakeFirstOrThrow();
       await expectGoodPlans(async (trx) => {
         await readActingRuns(trx, runIds);
-        await actIn(trx, chunk);
-      }, 7);
+        await actIn(trx, chunk, 'seen', { stdout: 'looked' });
+      }, 8);
+      const ofOutputs = async (output: CallOutput): Promise<number> => {
+        const plans = await explain(database.url, (trx) => actIn(trx, chunk, 'seen', output));
+        return plans.filter(({ plan }) => plan['Relation Name'] === 'tool_call_output').length;
+      };
+      expect(await ofOutputs({ stdout: 'looked' })).toBe(1);
+      expect(await ofOutputs({ stdout: '', attempts: 1 })).toBe(0);
     });
 
     test('so do the reads and locks of a chunk and the pages of a request body', async () => {

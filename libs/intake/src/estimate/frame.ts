@@ -2,9 +2,7 @@ import {
   applicableWork,
   compileMemory,
   compileMemoryMetadata,
-  toolPolicyOf,
   definitionKey,
-  encodeDefinition,
   encodeRequest,
   inputTokensToReserve,
   isStoreCall,
@@ -17,16 +15,13 @@ import {
   summaryMaxTokens,
   summaryMessage,
   toCustomId,
-  toolUsageRules,
   thinkingBudget,
   utf8Length,
   windowMax,
   workClassKey,
   workKindOf,
   type BlockView,
-  type ToolPolicy,
   type Definition,
-  type EncodedDefinition,
   type MediaCount,
   type PriceTable,
   reliableBytesPerToken,
@@ -43,6 +38,7 @@ import {
   type NewRun,
 } from '@nightshift/db';
 import { MAX_STEPS_DEFAULT } from '../request.ts';
+import type { PreparedDefinition } from '../requests/prepare-definition.ts';
 
 /** Longest time that a measurement may hold the thread. Unit: milliseconds. */
 export const HELD_MS_MAX = 20;
@@ -88,13 +84,10 @@ export const NOTHING_SHOWN: Shown = { messages: 0, bytes: 0, media: NO_MEDIA };
 /** Returns a request of an agent without messages. */
 export function frameText(
   definition: Definition,
-  { toolPolicy, encoded }: Prepared,
+  { toolPolicy, encoded, memory_form }: PreparedDefinition,
   blocks: readonly BlockView[],
 ): string {
-  const memory = compileMemory(blocks, {
-    agent_type: definition.agent_type,
-    model_provider: parseModelHandle(definition.model)?.provider ?? '',
-  });
+  const memory = compileMemory(blocks, memory_form);
   return encodeRequest(CUSTOM_ID, encoded, {
     memory: showsCounts(definition) ? `${memory}\n\n${COUNTS}` : memory,
     messages_json: '[]',
@@ -137,17 +130,6 @@ export function historyOf(size: ConversationSize | undefined): Shown {
   return summary === null
     ? { messages, bytes, media }
     : { messages: messages + 1, bytes: bytes + utf8Length(summaryMessage(summary, hidden ?? 0)), media };
-}
-
-export interface Prepared {
-  readonly toolPolicy: ToolPolicy;
-  readonly encoded: EncodedDefinition;
-}
-
-export function prepare(definition: Definition): Prepared {
-  const toolPolicy = toolPolicyOf(definition);
-  const instructions = [toolUsageRules(toolPolicy.rules), toolPolicy.result?.instructions ?? ''];
-  return { toolPolicy, encoded: encodeDefinition({ ...definition, tools: toolPolicy.tools }, instructions) };
 }
 
 /** Returns the tokens that a cap reserves for a prompt. */

@@ -22,7 +22,14 @@ import {
   type NewRun,
 } from '@nightshift/db';
 import { yieldEvery } from '@nightshift/services';
-import { refuseUnfit, refuseUnknownAgents, toError, type PlannableBatch } from '../plan-batch.ts';
+import { readNamedTools } from '../named-tools.ts';
+import {
+  refuseUnfit,
+  refuseUnknownAgents,
+  refuseUnknownTools,
+  toError,
+  type PlannableBatch,
+} from '../plan-batch.ts';
 import {
   HELD_MS_MAX,
   CALIBRATION_PRIOR,
@@ -32,11 +39,10 @@ import {
   frameText,
   readWorkOf,
   historyOf,
-  type Prepared,
-  prepare,
   reservedTokens,
   emptyGroup,
 } from './frame.ts';
+import { prepareDefinition, type PreparedDefinition } from '../requests/prepare-definition.ts';
 
 /** Agents per read of memory. */
 const AGENTS_PER_READ = 1_000;
@@ -64,15 +70,22 @@ export async function measureRuns(
   const frames = await readFrames(db, projectId, distinct);
   const unknown = refuseUnknownAgents(batch, requested, frames);
   if (unknown !== null) throw toError(unknown);
+  const unknownTools = refuseUnknownTools(batch, await readNamedTools(db, projectId, runs));
+  if (unknownTools !== null) throw toError(unknownTools);
   const yieldIfDue = yieldEvery(HELD_MS_MAX);
   const checked = new Set<string>();
   for (const [index, { key, added }] of requested.entries()) {
     const definition = frames.get(key)?.agent.definition;
     if (definition === undefined || checked.has(key)) continue;
     checked.add(key);
-    if (definition.tool_rules.length === 0 && added.client_tools_json === null) continue;
+    if (
+      definition.tool_rules.length === 0 &&
+      added.client_tools_json === null &&
+      added.tool_choice_json === null
+    )
+      continue;
     await yieldIfDue();
-    const unfit = refuseUnfit(batch, index, definition);
+    const unfit = refuseUnfit(batch, index, runs[index] ?? {}, definition);
     if (unfit !== null) throw toError(unfit);
   }
   const places = new Map(distinct.map(({ key }, place) => [key, place]));
@@ -114,7 +127,7 @@ async function readFrames(
 ): Promise<ReadonlyMap<string, Frame>> {
   const frames = new Map<string, Frame>();
   const calibrations = await readTokenCalibrations(db);
-  const prepared = new Map<string, Prepared>();
+  const prepared = new Map<string, PreparedDefinition>();
   for (let from = 0; from < requested.length; from += AGENTS_PER_READ) {
     const part = requested.slice(from, from + AGENTS_PER_READ);
     const agents = await readAgentDefinitions(db, projectId, part);
@@ -134,11 +147,11 @@ async function readFrames(
     );
     for (const [key, agent] of agents) {
       const { definition } = agent;
-      const { toolPolicy, encoded } = prepared.get(definition.id) ?? prepare(definition);
-      prepared.set(definition.id, { toolPolicy, encoded });
+      const parts = prepared.get(definition.id) ?? prepareDefinition(definition);
+      prepared.set(definition.id, parts);
       const text = frameText(
         definition,
-        { toolPolicy, encoded },
+        parts,
         (blocks.get(agent.agent_id) ?? []).map((block) => ({ ...block, block_id: block.id })),
       );
       const size = sizes.get(agent.conversation_id);
@@ -148,7 +161,7 @@ async function readFrames(
         bytes,
         dense_bytes: 2 * (bytes - text.length),
         history: historyOf(size),
-        calibration: calibrations.get(toolPolicy.model_name),
+        calibration: calibrations.get(parts.toolPolicy.model_name),
         density: densities.get(definition.id) ?? null,
         work: work.get(definition.id) ?? null,
       });

@@ -14,11 +14,10 @@ import {
   frameText,
   readWorkOf,
   historyOf,
-  type Prepared,
-  prepare,
   reservedTokens,
   emptyGroup,
 } from './frame.ts';
+import { prepareDefinition, type PreparedDefinition } from '../requests/prepare-definition.ts';
 import type { Measuring } from './measure-runs.ts';
 
 /** Stored runs of a sample with all that their first requests show. */
@@ -47,7 +46,7 @@ export async function measureStored(
     definitions.map(({ id }) => id),
   );
   const byId = new Map(definitions.map((definition) => [definition.id, definition]));
-  const prepared = new Map<string, Prepared>();
+  const prepared = new Map<string, PreparedDefinition>();
   const blocksOf = Map.groupBy(blocks, (block) => block.agent_id);
   const groups = new Map<string, ReturnType<typeof emptyGroup>>();
   const yieldIfDue = yieldEvery(HELD_MS_MAX);
@@ -55,7 +54,7 @@ export async function measureStored(
     await yieldIfDue();
     const definition = byId.get(run.definition_id);
     if (definition === undefined) continue;
-    const parts = prepared.get(definition.id) ?? prepare(definition);
+    const parts = prepared.get(definition.id) ?? prepareDefinition(definition);
     prepared.set(definition.id, parts);
     const own = blocksOf.get(run.agent_id) ?? [];
     const text = frameText(

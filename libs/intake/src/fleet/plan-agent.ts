@@ -1,7 +1,7 @@
 import { isError } from '@nightshift/agent-core';
 import type { CursorReading, FleetAgent, NewCursorSpan, NewRun } from '@nightshift/db';
 import type { FleetRequest } from '../request.ts';
-import { toCap, toMessages, toNewRun } from '../to-runs.ts';
+import { toCap, toMessages, toNewRun, toToolChoice } from '../to-runs.ts';
 import { fillFleetInput, type FleetInput } from './fleet-input.ts';
 
 /** The runs of an agent in a fleet, or why it has none. */
@@ -61,11 +61,8 @@ export function planAgent(
 /** Returns the part of a fleet's runs that all agents share, so that their definitions are serialized once. */
 export function sharedRun(source: FleetRequest): FleetRun {
   const { max_steps, client_tools, response_format, conversation, model } = source;
-  const run = toNewRun({
-    agent_id: '',
-    ...{ max_steps, client_tools, response_format },
-    conversation: conversation ?? 'isolated',
-  });
+  const options = { max_steps, client_tools, response_format, conversation: conversation ?? 'isolated' };
+  const run = toNewRun({ agent_id: '', ...options }, toToolChoice(source.tools));
   return { ...run, cap: runCapOf(source), ...(model == null ? {} : { model }) };
 }
 

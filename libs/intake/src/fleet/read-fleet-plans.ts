@@ -201,6 +201,6 @@ export function skipReasonOf(
   const isCapped = has_cost_cap || run.cap?.cost_nanousd != null;
   if (isCapped && modelPrice(prices, parseModelHandle(agent.model)?.name ?? agent.model) === null)
     return 'no_price';
-  const isFit = agent.doubts === null || refuseUnfit({ shared_path: '' }, 0, agent.doubts) === null;
+  const isFit = agent.doubts === null || refuseUnfit({ shared_path: '' }, 0, run, agent.doubts) === null;
   return isFit ? null : 'unusable_tools';
 }

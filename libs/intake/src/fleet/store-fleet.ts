@@ -8,9 +8,11 @@ import {
   type SelectedAgents,
   type Tx,
 } from '@nightshift/db';
-import { refusePassedDeadlines, toError } from '../plan-batch.ts';
+import { readNamedTools } from '../named-tools.ts';
+import { refusePassedDeadlines, refuseUnknownTools, toError } from '../plan-batch.ts';
 import type { BatchSource, PreparedFleet } from '../prepare-batch.ts';
-import type { AgentSelection } from '../request.ts';
+import type { AgentSelection, FleetRequest } from '../request.ts';
+import { toToolChoice } from '../to-runs.ts';
 import { runCapOf } from './plan-agent.ts';
 
 /** A fleet with the fields that all batches share. */
@@ -22,7 +24,7 @@ export interface NewFleet extends PreparedFleet {
 
 /**
  * Stores a fleet as `receiving` with its agents, as selected now, and returns their number.
- * Throws: `validation_failed` for a passed deadline, a label that no block has, an unknown model, or a
+ * Throws: `validation_failed` for a passed deadline, a label that no block has, an unknown tool or model, or a
  * selection without agents; `not_found` for unknown agent ids. Nothing is stored then.
  */
 export async function storeFleet(
@@ -71,6 +73,7 @@ export async function checkFleet(
   if (late !== null) throw toError(late);
   if (!mayLackAgents) await assertKnownAgents(db, projectId, source.agents.ids ?? []);
   await assertKnownLabels(db, projectId, fleet);
+  if (source.kind !== 'memory_rewrite') await assertKnownTools(db, projectId, source);
   assertModel(source.model, prices);
 }
 
@@ -110,6 +113,13 @@ async function assertKnownLabels(
   if (unknown === undefined) return;
   const place = source.kind === 'memory_rewrite' ? `/blocks/${labels.indexOf(unknown)}` : '/input';
   throw refused(place, `names the block '${unknown}', which no agent has`);
+}
+
+async function assertKnownTools(db: Database, projectId: string, source: FleetRequest): Promise<void> {
+  const runs = [{ tools: toToolChoice(source.tools) }];
+  const batch = { runs, shared_path: '' };
+  const unknown = refuseUnknownTools(batch, await readNamedTools(db, projectId, runs));
+  if (unknown !== null) throw toError(unknown);
 }
 
 /** Refuses a model that agents could not have either. */

@@ -1,4 +1,10 @@
-import { fromStorable, type ContentBlock, type PriceTable, type ResultFormat } from '@nightshift/agent-core';
+import {
+  fromStorable,
+  type ContentBlock,
+  type PriceTable,
+  type ResultFormat,
+  type ToolChoice,
+} from '@nightshift/agent-core';
 import {
   commitPortion,
   distinctDefinitions,
@@ -76,6 +82,9 @@ interface MadeRun {
   readonly agent: RunAgent;
 }
 
+/** The additions of a run to its agent. */
+type Additions = Pick<NewRun, 'client_tools' | 'tools' | 'result_format'>;
+
 interface PlannedRetries {
   readonly made: readonly MadeRun[];
   /** Reasons by ordinal. */
@@ -94,7 +103,7 @@ async function planRetries(
     source.definitions === 'current'
       ? await readAgentFormats(trx, [...new Set(retried.map((run) => run.agent_id))])
       : null;
-  const additions = new Map<string, Pick<NewRun, 'client_tools' | 'result_format'>>();
+  const additions = new Map<string, Additions>();
   const runs = retried.map((run) => {
     const added = formats === null ? {} : addedTo(additions, run, frozen, formats);
     return toNewRun(run, { ...added, model: formats === null ? null : source.model });
@@ -137,29 +146,36 @@ function toNewRun(run: RunToRetry, added: Partial<NewRun>): NewRun {
 }
 
 /**
- * Returns the additions of a failed run to its agent as it is now: its client tools, and its result format unless the agent
+ * Returns the additions of a failed run to its agent as it is now: its client tools, its choice of
+ * tools, and its result format unless the agent
  * has one. Runs with equal additions share them.
  */
 function addedTo(
-  known: Map<string, Pick<NewRun, 'client_tools' | 'result_format'>>,
+  known: Map<string, Additions>,
   { definition_id, agent_id }: RunToRetry,
   frozen: ReadonlyMap<string, FrozenDefinition>,
   formats: ReadonlyMap<string, AgentFormat>,
-): Pick<NewRun, 'client_tools' | 'result_format'> {
+): Additions {
   const key = `${definition_id} ${agent_id}`;
   const found = known.get(key);
   if (found !== undefined) return found;
   const definition = frozen.get(definition_id);
   const agent = formats.get(agent_id);
-  const names = new Set(agent?.tool_names ?? []);
+  const tools = definition?.tool_choice ?? null;
+  const names = new Set(agent?.tool_names.filter((name) => isKept(name, tools)));
   const result_format: ResultFormat | null =
     agent?.result_format == null ? (definition?.result_format ?? null) : null;
   const added = {
+    tools,
     client_tools: (definition?.tools ?? []).filter(({ kind, name }) => kind === 'client' && !names.has(name)),
     result_format,
   };
   known.set(key, added);
   return added;
+}
+
+function isKept(name: string, choice: ToolChoice | null): boolean {
+  return choice === null || (!choice.remove.includes(name) && choice.only?.includes(name) !== false);
 }
 
 /** Returns the agent of a run with the definition that is frozen in the run. */

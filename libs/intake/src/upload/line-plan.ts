@@ -18,11 +18,18 @@ import { yieldEvery } from '@nightshift/services';
 import { createSchemaCheck } from '../assert-schemas.ts';
 import { isCapped } from '../estimate/expect-cost.ts';
 import { HELD_MS_MAX } from '../held.ts';
+import { readNamedTools } from '../named-tools.ts';
 import { planBatch, type BatchPlaces } from '../plan-batch.ts';
-import type { BatchOptions, RunRequest, TemplateInput, TemplateRequest } from '../request.ts';
+import type {
+  BatchOptions,
+  RunRequest,
+  TemplateInput,
+  TemplateRequest,
+  ToolChoiceRequest,
+} from '../request.ts';
 import { createFiller, type Filler } from '../requested-runs.ts';
 import { sentence } from '../sentence.ts';
-import { toCap, toNewRun } from '../to-runs.ts';
+import { toCap, toNewRun, toToolChoice } from '../to-runs.ts';
 import { PLAIN_RUN, toStagedLine } from './staged-run.ts';
 
 /** Agents per look-up. */
@@ -46,6 +53,7 @@ export interface LineFacts {
 export interface UploadHead {
   readonly options: BatchOptions;
   readonly template: TemplateRequest | null;
+  readonly tools: ToolChoiceRequest | null;
   /** Pointer to the batch, for errors. */
   readonly path: string;
   /** Most characters of all filled templates. */
@@ -99,14 +107,15 @@ export function linePath(line: number): string {
  */
 export function openLinePlan(facts: LineFacts, head: UploadHead): LinePlan {
   const { template, options, path } = head;
+  const tools = toToolChoice(head.tools);
   const templatePath = `${path}/template`;
   const filler =
     template === null
       ? null
-      : createFiller(template, `${templatePath}/input`, () => undefined, head.filled_chars_max);
-  const shared = filler?.shared ?? PLAIN_RUN;
+      : createFiller(template, tools, `${templatePath}/input`, () => undefined, head.filled_chars_max);
+  const shared = filler?.shared ?? { ...PLAIN_RUN, tools };
   const schemas = createSchemaCheck();
-  const readAgents = createAgentReader(facts, template !== null);
+  const readAgents = createAgentReader(facts, shared, template !== null);
   const yieldIfDue = yieldEvery(HELD_MS_MAX);
   let hasCappedRuns = shared.cap !== undefined && isCapped(shared.cap);
   let isTemplateChecked = template === null;
@@ -126,7 +135,7 @@ export function openLinePlan(facts: LineFacts, head: UploadHead): LinePlan {
     const fields: FieldError[] = [];
     for (const { line, request } of lines)
       fields.push(...(await checkSchemas(linePath(line), request as RunRequest)));
-    const runs = lines.map(({ request }) => toNewRun(request as RunRequest));
+    const runs = lines.map(({ request }) => toNewRun(request as RunRequest, tools));
     return { runs, fields, taken: lines.length, isAll: true };
   };
 
@@ -146,10 +155,17 @@ export function openLinePlan(facts: LineFacts, head: UploadHead): LinePlan {
     const places: BatchPlaces = { batch: path, runOf: (index) => linePath(lines[index]?.line ?? 0) };
     const shared_path = template === null ? null : templatePath;
     const cap = toCap(options);
-    const batch = { deadline: options.deadline ?? null, cap, runs, shared_path, places };
+    const batch = { deadline: options.deadline ?? null, cap, runs, tools, shared_path, places };
     const requested = requestedDefinitions(runs);
     const agents = await readAgents(requested);
-    const planned = planBatch(batch, { now: facts.now, prices: facts.prices, requested, agents });
+    const named = await readNamedTools(facts.db, facts.projectId, runs);
+    const planned = planBatch(batch, {
+      now: facts.now,
+      prices: facts.prices,
+      requested,
+      agents,
+      tools: named,
+    });
     if (planned.kind === 'refusal') {
       const { code, message, ...refusal } = planned.refusal;
       // The batch itself is wrong: every portion would say so.
@@ -180,13 +196,17 @@ function refuse(fields: readonly FieldError[]): void {
 }
 
 /**
- * Creates a reader of the agents of portions. It keeps the agents of requests without additions, or of a template, whose
- * additions are always the same: a file names an agent many times.
+ * Creates a reader of the agents of portions. It keeps the agents of requests with the additions of the `shared` run alone,
+ * and of a template, whose additions are always the same: a file names an agent many times.
  */
-function createAgentReader({ db, projectId }: LineFacts, hasTemplate: boolean) {
+function createAgentReader({ db, projectId }: LineFacts, shared: NewRun, hasTemplate: boolean) {
   const kept = new Map<string, RunAgent>();
+  const choice = requestedDefinitions([shared])[0]?.added.tool_choice_json ?? null;
   const isKept = ({ added }: RequestedDefinition): boolean =>
-    hasTemplate || (added.client_tools_json === null && added.result_format_json === null);
+    hasTemplate ||
+    (added.client_tools_json === null &&
+      added.result_format_json === null &&
+      added.tool_choice_json === choice);
   return async (requested: readonly RequestedDefinition[]): Promise<ReadonlyMap<string, RunAgent>> => {
     const agents = new Map<string, RunAgent>();
     const unread: RequestedDefinition[] = [];

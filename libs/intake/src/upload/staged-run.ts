@@ -15,7 +15,7 @@ export interface LinesSource {
 }
 
 /** The fields of a run without options. */
-export const PLAIN_RUN: NewRun = toNewRun({ agent_id: '' });
+export const PLAIN_RUN: NewRun = toNewRun({ agent_id: '' }, null);
 
 /** Converts a run of a line to its staged form, without the fields that equal the shared ones. */
 export function toStagedLine(run: NewRun, shared: NewRun): StagedLine {
@@ -28,6 +28,7 @@ export function toStagedLine(run: NewRun, shared: NewRun): StagedLine {
   if (run.cap !== shared.cap && run.cap !== undefined && isCapped(run.cap)) staged['cap'] = run.cap;
   if (run.client_tools !== shared.client_tools && run.client_tools?.length !== 0)
     staged['client_tools'] = run.client_tools;
+  if (run.tools !== shared.tools) staged['tools'] = run.tools;
   if (run.result_format !== shared.result_format) staged['result_format'] = run.result_format;
   return { custom_id: run.custom_id, run: JSON.stringify(staged) };
 }

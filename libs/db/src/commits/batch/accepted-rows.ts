@@ -123,7 +123,7 @@ export async function insertBatch(
     insert into idempotency_key (project_id, key, request_sha256, batch_id, created_at, by_retry)
     values (${projectId}, ${key}, ${request_sha256}, ${batch.id}, ${now}, ${by_retry})
     on conflict (project_id, key) do update
-      set request_sha256 = excluded.request_sha256, batch_id = excluded.batch_id, created_at = excluded.created_at,
+      set request_sha256 = excluded.request_sha256, batch_id = excluded.batch_id, made = null, created_at = excluded.created_at,
           by_retry = excluded.by_retry
   `.execute(trx);
 }

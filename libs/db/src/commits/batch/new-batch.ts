@@ -6,6 +6,7 @@ import type {
   PilotSettings,
   ResultFormat,
   StopWhen,
+  ToolChoice,
   ToolDefinition,
 } from '@nightshift/agent-core';
 
@@ -41,6 +42,8 @@ export interface NewRun {
   readonly model?: string | null;
   /** System prompt. Default: the agent's. */
   readonly system?: string | null;
+  /** Changes the agent's tools. Runs that share one share the object. Default: none. */
+  readonly tools?: ToolChoice | null;
   /** Only the tools that rewrite memory, without tool rules; memory is shown with line numbers. Default: the agent's tools. */
   readonly memory_tools_only?: boolean;
   /** Labels of the blocks that its calls may write; null: all. Default: all. */

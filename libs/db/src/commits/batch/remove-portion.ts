@@ -100,6 +100,7 @@ async function removeRuns(trx: Tx, batchId: string, runs: readonly RunToRemove[]
   const { rows } = await sql<{ steps: number }>`
     with steps as (delete from step where run_id = ${ids} returning run_id, provider_batch_id),
     calls as (delete from tool_call where run_id = ${ids}),
+    outputs as (delete from tool_call_output where run_id = ${ids}),
     notices as (delete from memory_notice where run_id = ${ids}),
     failures as (delete from run_failure where batch_id = ${batchId}::uuid and run_id = ${ids}),
     messages as (delete from message where conversation_id = ${conversations}),

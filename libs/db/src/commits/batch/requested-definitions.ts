@@ -1,4 +1,10 @@
-import { modelTraits, parseModelHandle, toStorableText, type ToolDefinition } from '@nightshift/agent-core';
+import {
+  modelTraits,
+  parseModelHandle,
+  toStorableText,
+  type ToolChoice,
+  type ToolDefinition,
+} from '@nightshift/agent-core';
 import type { Added, RequestedDefinition } from '../../reads/catalog/agent-definitions.ts';
 import { storableJson, storableText } from '../json-rows.ts';
 import type { NewRun } from './new-batch.ts';
@@ -22,35 +28,38 @@ export function requestedDefinitions(runs: readonly NewRun[]): readonly Requeste
 type Additions = ReturnType<typeof additionsOf>;
 
 function additionsOf({
-  client_tools: tools = NO_TOOLS,
+  client_tools = NO_TOOLS,
   result_format: format = null,
   model = null,
   system = null,
+  tools = null,
   memory_tools_only = false,
   writable_labels = null,
 }: NewRun) {
-  return { tools, format, model, system, memory_tools_only, writable_labels };
+  return { client_tools, format, model, system, tools, memory_tools_only, writable_labels };
 }
 
 function areAlike(one: Additions, other: Additions): boolean {
   return (
-    one.tools === other.tools &&
+    one.client_tools === other.client_tools &&
     one.format === other.format &&
     one.model === other.model &&
     one.system === other.system &&
+    one.tools === other.tools &&
     one.memory_tools_only === other.memory_tools_only &&
     one.writable_labels === other.writable_labels
   );
 }
 
 function addedBy(additions: Additions, known: Map<string, Added>): Added {
-  const { tools, format, model, system, memory_tools_only, writable_labels } = additions;
+  const { client_tools, format, model, system, tools, memory_tools_only, writable_labels } = additions;
   const content = {
-    client_tools_json: tools.length === 0 ? null : storableJson(tools),
+    client_tools_json: client_tools.length === 0 ? null : storableJson(client_tools),
     result_format_json: format === null || format === 'none' ? format : storableJson(format),
     model,
     ...thinkingOf(model),
     system: storableText(system),
+    tool_choice_json: tools === null ? null : choiceJson(tools),
     memory_tools_only,
     writable_labels:
       writable_labels === null ? null : [...new Set(writable_labels.map(toStorableText))].sort(),
@@ -59,6 +68,11 @@ function addedBy(additions: Additions, known: Map<string, Added>): Added {
   const added = known.get(key) ?? { place: known.size, ...content };
   known.set(key, added);
   return added;
+}
+
+/** Returns the same JSON for equal choices; the order of `add` is that of the tools. */
+function choiceJson({ add, remove, only }: ToolChoice): string {
+  return storableJson({ add, remove: [...remove].sort(), only: only === null ? null : [...only].sort() });
 }
 
 /** Returns the forms of thinking that a model takes; all of them without a model, whose agent keeps its settings. */

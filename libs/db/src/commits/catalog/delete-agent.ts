@@ -2,11 +2,12 @@ import { NightshiftError } from '@nightshift/agent-core';
 import { sql, type RawBuilder } from 'kysely';
 import type { Tx } from '../../connect.ts';
 import { AS_FIRST, NOW, UNMERGED } from '../../fragments.ts';
+import { deleteAgentSecrets } from './delete-secrets.ts';
 import { lockConversations } from '../../locks/run/lock-conversations.ts';
 
 /**
  * Deletes an agent: it is no longer found, and accepts no more runs.
- * Its open runs continue to their end, and results stay. Its blocks are detached at once, or by the sweep after its last
+ * Its open runs continue to their end, without its secrets, and results stay. Its blocks are detached at once, or by the sweep after its last
  * open run. Its position in lists stays, so that a cursor on it remains valid.
  * Throws: `not_found`.
  * Locks: the agent's row, then its conversation: a running accept, which holds it, is waited for; a later accept finds the
@@ -23,6 +24,7 @@ export async function deleteAgent(trx: Tx, projectId: string, agentId: string): 
     .executeTakeFirst();
   if (agent === undefined) throw new NightshiftError('not_found', `There is no agent agent-${agentId}.`);
   await trx.deleteFrom('agent_tool').where('agent_id', '=', agentId).execute();
+  await deleteAgentSecrets(trx, projectId, agentId);
   await lockConversations(trx, [agent.conversation_id]);
   await releaseBlocks(trx, sql`select id from agent a where id = ${agentId} and ${HAS_NO_OPEN_RUN}`);
 }

@@ -35,18 +35,20 @@ export async function revertCursorSpans(
 
 /**
  * Marks the spans of agents whose held passages are about to be rejected and that had no change accepted: rejected passages
- * leave no row. Null: all agents of the batch.
+ * leave no row. Null: all agents of the batch but the excepted.
  * Locks: the spans; the caller holds the batch. Index: `cursor_span_by_batch`, `passage_by_batch`, keys of `held_change`.
  */
 export async function rejectCursorSpans(
   trx: Tx,
   batchId: string,
   agentIds: readonly string[] | null,
+  exceptAgentIds: readonly string[] = [],
 ): Promise<void> {
   await sql`
     update cursor_span s set reverted_at = ${NOW}
      where s.batch_id = ${batchId} and s.reverted_at is null
        and ${agentIds === null ? sql`true` : sql`s.agent_id = any(${uuidArray(agentIds)}::uuid[])`}
+       and not s.agent_id = any(${uuidArray(exceptAgentIds)}::uuid[])
        and exists (select from passage p
                     where p.batch_id = s.batch_id and p.agent_id = s.agent_id and p.held_by_batch_id is not null)
        and not exists (select from held_change h

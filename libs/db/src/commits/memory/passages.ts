@@ -1,6 +1,7 @@
 import { toStorableText, type KeptPassage } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
+import { anyUuid } from '../../fragments.ts';
 import { jsonRowChunks } from '../json-rows.ts';
 
 /** Stores passages of archival memory. Inserts only; no statement without passages. */
@@ -33,28 +34,50 @@ export async function acceptPassages(
   trx: Tx,
   batchId: string,
   agentIds: readonly string[] | null,
+  exceptAgentIds: readonly string[] = [],
 ): Promise<number> {
   const { numAffectedRows } = await sql`
     update passage set held_by_batch_id = null
-     where batch_id = ${batchId} and held_by_batch_id is not null and ${ofAgents(agentIds)}
+     where batch_id = ${batchId} and held_by_batch_id is not null and ${ofAgents(agentIds, exceptAgentIds)}
   `.execute(trx);
   return Number(numAffectedRows ?? 0);
+}
+
+/** Counts the passages that {@link acceptPassages} would make visible. Index: `passage_by_batch`. */
+export async function countHeldPassages(
+  trx: Tx,
+  batchId: string,
+  agentIds: readonly string[] | null,
+  exceptAgentIds: readonly string[],
+): Promise<number> {
+  const { rows } = await sql<{ passages: number }>`
+    select count(*)::int as passages from passage
+     where batch_id = ${batchId} and held_by_batch_id is not null and ${ofAgents(agentIds, exceptAgentIds)}
+  `.execute(trx);
+  return rows[0]?.passages ?? 0;
 }
 
 /** Deletes the held or the accepted passages of a batch. Index: `passage_by_batch`. */
 export async function deletePassages(
   trx: Tx,
   batchId: string,
-  which: { readonly held: boolean; readonly agent_ids: readonly string[] | null },
+  which: {
+    readonly held: boolean;
+    readonly agent_ids: readonly string[] | null;
+    readonly except_agent_ids?: readonly string[];
+  },
 ): Promise<number> {
   const { numAffectedRows } = await sql`
     delete from passage
      where batch_id = ${batchId} and (held_by_batch_id is not null) = ${which.held}
-       and ${ofAgents(which.agent_ids)}
+       and ${ofAgents(which.agent_ids, which.except_agent_ids)}
   `.execute(trx);
   return Number(numAffectedRows ?? 0);
 }
 
-function ofAgents(agentIds: readonly string[] | null) {
-  return agentIds === null ? sql`true` : sql`agent_id = any(${[...agentIds]}::uuid[])`;
+function ofAgents(agentIds: readonly string[] | null, exceptAgentIds: readonly string[] = []) {
+  const isNamed = agentIds === null ? sql`true` : sql`agent_id = any(${[...agentIds]}::uuid[])`;
+  return exceptAgentIds.length === 0
+    ? isNamed
+    : sql`${isNamed} and not agent_id = ${anyUuid(exceptAgentIds)}`;
 }

@@ -2,12 +2,13 @@ import { NightshiftError, planAccept, type LabelInUse, type StaleReason } from '
 import { sql, type RawBuilder } from 'kysely';
 import type { Tx } from '../../connect.ts';
 import { rejectCursorSpans } from '../cursor/revert-cursor-spans.ts';
-import { acceptPassages, deletePassages } from './passages.ts';
+import { chooseHeld, type ChosenChanges, type PassagesOf } from './choose-held.ts';
+import { acceptPassages, countHeldPassages, deletePassages } from './passages.ts';
 import { lockAgents } from '../../locks/catalog/lock-agent.ts';
-import { lockSettleable } from '../../locks/batch/lock-ended-batch.ts';
+import { lockBatchToSettle } from '../../locks/batch/lock-ended-batch.ts';
 import { readLabelsBeside } from '../../reads/memory/labels-beside.ts';
 import { uuidArray } from '../../uuid-array.ts';
-import type { HeldFilter, HeldRow, NewText } from './held-row.ts';
+import type { HeldRow, HeldSelection, NewText } from './held-row.ts';
 import { resolveStale, type OnConflict } from './resolve-stale.ts';
 import { assertOpen } from './settled-before.ts';
 
@@ -27,10 +28,16 @@ export interface AcceptReport {
   readonly stale: readonly StaleChange[];
 }
 
+export interface RejectReport {
+  readonly rejected: number;
+  /** Passages of archival memory. */
+  readonly passages: number;
+}
+
 /** Most changes of a block, by different agents, that are rebased or forced in one accept. Each takes a round of statements. */
 const ROUNDS_MAX = 100;
 
-function toConditions(batchId: string, filter: HeldFilter | { readonly draft_ids: readonly string[] }) {
+function toConditions(batchId: string, filter: ChosenChanges['filter']) {
   if ('draft_ids' in filter)
     return sql`h.batch_id = ${batchId} and h.state = 'held' and h.draft_id = any(${uuidArray(filter.draft_ids)}::uuid[])`;
   const { agent_ids, block_ids } = filter;
@@ -41,9 +48,9 @@ function toConditions(batchId: string, filter: HeldFilter | { readonly draft_ids
 
 /**
  * Accepts held changes of a batch: those whose block is unchanged since their base and still accepts them.
- * `onConflict` decides about changes whose block was edited. The others are reported and stay held. Texts become revisions
- * that name the writing call. Settled changes are skipped.
- * Throws: `not_found` for the batch, or for a filter id that is no agent or changed block of the batch; `conflict` for a
+ * `onConflict` decides about changes whose block was edited, also after the selection. The others are reported and stay
+ * held. Texts become revisions that name the writing call. Settled changes are skipped.
+ * Throws: `not_found` for the batch, or for an id that is no agent, changed block or change of the batch; `conflict` for a
  * filter id whose changes were rejected; `batch_running` for a batch that has not ended, unless the filter names agents
  * whose runs have.
  * Locks: the batch, the agents, then the blocks, in id order. The number of statements is constant, with one round more for
@@ -53,23 +60,62 @@ export async function acceptHeldChanges(
   trx: Tx,
   projectId: string,
   batchId: string,
-  filter: HeldFilter,
+  selection: HeldSelection,
   onConflict: OnConflict = { kind: 'fail' },
 ): Promise<AcceptReport> {
-  await lockSettleable(trx, projectId, batchId, filter.agent_ids);
+  await lockBatchToSettle(trx, projectId, batchId, selection.agent_ids);
+  const { filter, passages } = await chooseHeld(trx, batchId, selection);
   await lockConcerned(trx, batchId, filter);
   const held = await readHeld(trx, batchId, filter);
-  await assertNamesOfBatch(trx, batchId, filter, held);
-  await assertOpen(trx, batchId, filter, 'rejected');
-  const verdicts = planAccept(held, await readLabels(trx, held));
-  const accepted = held.filter((_change, index) => verdicts[index] === null);
-  await putInForce(trx, batchId, accepted);
-  const reasons = new Map(held.map(({ draft_id }, index) => [draft_id, verdicts[index] ?? null]));
+  await assertNamesOfBatch(trx, batchId, selection, held);
+  await assertOpen(trx, batchId, selection, 'rejected');
+  const reasons = await judge(trx, held);
+  await putInForce(
+    trx,
+    batchId,
+    held.filter(({ draft_id }) => reasons.get(draft_id) === null),
+  );
   const edited = held.filter(({ draft_id }) => reasons.get(draft_id) === 'edited');
   if (onConflict.kind !== 'fail') await acceptEdited(trx, batchId, edited, onConflict, reasons);
+  const accepted = passages === null ? 0 : await acceptPassages(trx, batchId, ...agentsOf(passages));
+  return toReport(held, reasons, accepted);
+}
+
+/**
+ * Reports what {@link acceptHeldChanges} with `fail` would do now. Writes nothing and locks only the batch. Throws: the same.
+ */
+export async function planHeldAccept(
+  trx: Tx,
+  projectId: string,
+  batchId: string,
+  selection: HeldSelection,
+): Promise<AcceptReport> {
+  await lockBatchToSettle(trx, projectId, batchId, selection.agent_ids);
+  const { filter, passages } = await chooseHeld(trx, batchId, selection);
+  const held = await readHeld(trx, batchId, filter);
+  await assertNamesOfBatch(trx, batchId, selection, held);
+  await assertOpen(trx, batchId, selection, 'rejected');
+  const found = passages === null ? 0 : await countHeldPassages(trx, batchId, ...agentsOf(passages));
+  return toReport(held, await judge(trx, held), found);
+}
+
+async function judge(trx: Tx, held: readonly HeldRow[]): Promise<Map<string, StaleReason | null>> {
+  const verdicts = planAccept(held, await readLabels(trx, held));
+  return new Map(held.map(({ draft_id }, index) => [draft_id, verdicts[index] ?? null]));
+}
+
+function agentsOf({ agent_ids, except_agent_ids }: PassagesOf) {
+  return [agent_ids, except_agent_ids] as const;
+}
+
+function toReport(
+  held: readonly HeldRow[],
+  reasons: ReadonlyMap<string, StaleReason | null>,
+  passages: number,
+): AcceptReport {
   return {
     accepted: [...reasons.values()].filter((reason) => reason === null).length,
-    passages: filter.block_ids === null ? await acceptPassages(trx, batchId, filter.agent_ids) : 0,
+    passages,
     stale: held.flatMap(({ draft_id, agent_id, block_id, label, kind }) => {
       const reason = reasons.get(draft_id) ?? null;
       if (reason === null) return [];
@@ -131,45 +177,57 @@ export async function putInForce(
   );
 }
 
-/** Rejects held changes of a batch and returns their number. Throws: like {@link acceptHeldChanges}. */
+/**
+ * Rejects held changes of a batch, and counts them; a dry run only counts them. Throws: like {@link acceptHeldChanges}.
+ */
 export async function rejectHeldChanges(
   trx: Tx,
   projectId: string,
   batchId: string,
-  filter: HeldFilter,
-): Promise<number> {
-  await lockSettleable(trx, projectId, batchId, filter.agent_ids);
+  selection: HeldSelection,
+  isDry = false,
+): Promise<RejectReport> {
+  await lockBatchToSettle(trx, projectId, batchId, selection.agent_ids);
+  const { filter, passages } = await chooseHeld(trx, batchId, selection);
   const { rows } = await sql<{ draft_id: string; agent_id: string; block_id: string }>`
     select h.draft_id, h.agent_id, h.block_id from held_change h where ${toConditions(batchId, filter)}
   `.execute(trx);
-  await assertNamesOfBatch(trx, batchId, filter, rows);
-  await assertOpen(trx, batchId, filter, 'accepted');
+  await assertNamesOfBatch(trx, batchId, selection, rows);
+  await assertOpen(trx, batchId, selection, 'accepted');
+  const rejected = rows.length;
+  if (isDry)
+    return {
+      rejected,
+      passages: passages === null ? 0 : await countHeldPassages(trx, batchId, ...agentsOf(passages)),
+    };
   await settle(
     trx,
     batchId,
     rows.map((row) => row.draft_id),
     'rejected',
   );
-  if (filter.block_ids === null) {
-    await rejectCursorSpans(trx, batchId, filter.agent_ids);
-    await deletePassages(trx, batchId, { held: true, agent_ids: filter.agent_ids });
-  }
-  return rows.length;
+  if (passages === null) return { rejected, passages: 0 };
+  await rejectCursorSpans(trx, batchId, ...agentsOf(passages));
+  return { rejected, passages: await deletePassages(trx, batchId, { held: true, ...passages }) };
 }
 
 /**
- * Checks the ids of a filter, so that a misspelt id is not taken for a settled change.
+ * Checks the ids of a selection, so that a misspelt id is not taken for a settled change.
  * An agent is known by its runs, because rejected passages leave no trace. Only ids without a held change are looked up;
  * `except` makes the planner read the batch once, whatever the statistics.
  * Throws: `not_found` for ids without a run or change in the batch.
- * Index: `run_batch_id_ordinal_key`, primary key of `held_change`.
+ * Index: `run_batch_id_ordinal_key`, keys of `held_change`.
  */
 async function assertNamesOfBatch(
   trx: Tx,
   batchId: string,
-  { agent_ids, block_ids }: HeldFilter,
-  held: readonly { readonly agent_id: string; readonly block_id: string }[],
+  { agent_ids, block_ids, change_ids, except_ids }: HeldSelection,
+  held: readonly { readonly agent_id: string; readonly block_id: string; readonly draft_id: string }[],
 ): Promise<void> {
+  const drafts = {
+    found: new Set(held.map((change) => change.draft_id)),
+    known: sql`select draft_id from held_change where batch_id = ${batchId}`,
+  };
   const agents = await readUnknown(trx, agent_ids ?? [], {
     found: new Set(held.map((change) => change.agent_id)),
     known: sql`select agent_id from run where batch_id = ${batchId}`,
@@ -178,6 +236,8 @@ async function assertNamesOfBatch(
     found: new Set(held.map((change) => change.block_id)),
     known: sql`select block_id from held_change where batch_id = ${batchId}`,
   });
+  const changes = await readUnknown(trx, change_ids ?? [], drafts);
+  const excepted = await readUnknown(trx, except_ids ?? [], drafts);
   const fields = [
     ...agents.map(({ id, index }) => ({
       path: `/agent_ids/${index}`,
@@ -186,6 +246,13 @@ async function assertNamesOfBatch(
     ...blocks.map(({ id, index }) => ({
       path: `/block_ids/${index}`,
       message: `job-${batchId} has held no change to block-${id}`,
+    })),
+    ...[
+      ...changes.map((one) => ({ ...one, list: 'change_ids' })),
+      ...excepted.map((one) => ({ ...one, list: 'except_ids' })),
+    ].map(({ id, index, list }) => ({
+      path: `/${list}/${index}`,
+      message: `job-${batchId} has held no change block-${id}`,
     })),
   ];
   const [first] = fields;
@@ -209,7 +276,11 @@ export async function readUnknown(
 }
 
 /** Locks the agents and blocks of held changes, each in id order. */
-export async function lockConcerned(trx: Tx, batchId: string, filter: HeldFilter): Promise<void> {
+export async function lockConcerned(
+  trx: Tx,
+  batchId: string,
+  filter: ChosenChanges['filter'],
+): Promise<void> {
   const { rows } = await sql<{ agent_id: string }>`
     select distinct h.agent_id from held_change h where ${toConditions(batchId, filter)}
   `.execute(trx);
@@ -227,7 +298,7 @@ export async function lockConcerned(trx: Tx, batchId: string, filter: HeldFilter
 export async function readHeld(
   trx: Tx,
   batchId: string,
-  filter: HeldFilter | { readonly draft_ids: readonly string[] },
+  filter: ChosenChanges['filter'],
 ): Promise<readonly HeldRow[]> {
   const { rows } = await sql<HeldRow>`
     select h.agent_id, h.block_id, h.draft_id, h.kind, d.label, h.base_label,
@@ -289,7 +360,8 @@ async function writeTexts(
         from held_change h
         join json_to_recordset(${JSON.stringify(payload)}::json) as w(d uuid, r text, m bool, v text, s text) on w.d = h.draft_id
        where h.batch_id = ${batchId} and b.id = h.block_id
-      returning b.id, b.head_revision, h.draft_id, h.base_revision, w.r, w.m, w.v, w.s)
+      returning b.id, b.head_revision, h.draft_id, h.base_revision, w.m, w.v, w.s,
+                case when w.r = 'clean' and h.edited_at is not null then 'edited' else w.r end as r)
     insert into block_revision (block_id, revision, project_id, description, value, char_limit, read_only, based_on,
                                 batch_id, run_id, step_number, tool_use_id, resolution)
     select m.id, m.head_revision, n.project_id, case when m.m then m.s else n.description end,

@@ -38,6 +38,8 @@ export async function commitWriteAhead(
     readonly provider_sent_at?: Date | null;
     /** Its requests by batch. Default: not counted. */
     readonly steps_by_batch?: ReadonlyMap<string, number>;
+    /** The cache marks of its requests, a byte each; empty: none has any. Default: not kept. */
+    readonly cache_marks?: Buffer;
   },
 ): Promise<Date> {
   const to = transition(providerBatchMachine, 'building', 'write_ahead');
@@ -46,7 +48,7 @@ export async function commitWriteAhead(
        set state = ${to}, body_bytes = ${body.bytes}, body_sha256 = ${body.sha256},
            token_samples = ${JSON.stringify(body.token_samples ?? [])}::json, submit_started_at = app_now(),
            provider_sent_at = ${body.provider_sent_at ?? null}::timestamptz,
-           models = ${sampledModels(lease.id, body.request_count)}
+           models = ${sampledModels(lease.id, body.request_count)}, cache_marks = ${body.cache_marks ?? null}::bytea
      where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} and state = 'building'
        and request_count = ${body.request_count}
     returning submit_started_at

@@ -1,6 +1,7 @@
 import { toStorableText } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
+import { writeCallOutputs, type CallOutput } from './call-outputs.ts';
 
 /** The result of a call, while other calls of its step are open. */
 export interface CallResult {
@@ -11,10 +12,11 @@ export interface CallResult {
   readonly state: 'pending' | 'succeeded' | 'failed' | 'unknown';
   readonly held_result: string | null;
   readonly duration_ms: number;
+  readonly output?: CallOutput;
 }
 
 /**
- * Stores the results of calls on their rows until the message with all results of the step. A worker that takes the chunk
+ * Stores the results of calls on their rows until the message with all results of the step, and their outputs. A worker that takes the chunk
  * over reads them and does not repeat the calls. Ended calls stay unchanged.
  * The caller holds the lease of the chunk (`holdLease`).
  * Locks: the rows of the calls. Index: primary key.
@@ -29,6 +31,12 @@ export async function commitCallResults(trx: Tx, results: readonly CallResult[])
     h: state === 'pending' || held_result === null ? null : toStorableText(held_result),
     d: state === 'pending' ? null : duration_ms,
   }));
+  await writeCallOutputs(
+    trx,
+    results.flatMap(({ output, ...result }) =>
+      output === undefined || result.state === 'pending' ? [] : [{ ...result, output }],
+    ),
+  );
   await sql`
     with d as materialized (
       select * from json_to_recordset(${JSON.stringify(payload)}::json)

@@ -2,6 +2,7 @@ import type { ResultsDecision, StepDecision, StepKey, ToolCallState } from '@nig
 import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
 import { writeBlockChanges } from '../memory/block-changes.ts';
+import { writeCallOutputs, type OutputOfCall } from './call-outputs.ts';
 import {
   endAnsweredSteps,
   endToolCalls,
@@ -113,10 +114,12 @@ export async function commitDecisions(
 export interface ToolResultsOfRun {
   readonly run: RunToDecide;
   readonly decision: ResultsDecision;
+  /** Outputs of calls that are not stored yet. */
+  readonly outputs?: readonly Pick<OutputOfCall, 'call_index' | 'output'>[];
 }
 
 /**
- * Applies the results of all calls of a chunk, or of the runs of `part` alone, which leave the chunk. The chunk is deleted
+ * Applies the results and outputs of all calls of a chunk, or of the runs of `part` alone, which leave the chunk. The chunk is deleted
  * with its last run.
  * The caller holds the lease of the chunk and the locks of the runs and of the changed blocks.
  * Locks: chunk → runs → agents → blocks → conversations → batch tallies. Runs come first, unlike in
@@ -140,6 +143,12 @@ export async function commitToolResults(
   `.execute(trx);
   if (results.length === 0) return NOTHING_COMMITTED;
   await forceGenericPlan(trx);
+  await writeCallOutputs(
+    trx,
+    results.flatMap(({ run, outputs = [] }) =>
+      outputs.map((output) => ({ run_id: run.id, step_number: run.step_number, ...output })),
+    ),
+  );
   await endToolCalls(
     trx,
     results.flatMap(({ run, decision }) => decision.calls.map((call) => ({ run, call }))),
@@ -242,7 +251,7 @@ export async function commitCallsBegun(
       select * from json_to_recordset(${JSON.stringify(
         calls.map(({ key, call_index }) => ({ r: key.run_id, n: key.number, x: call_index })),
       )}::json) as d(r uuid, n int, x int))
-    update tool_call c set state = 'running', started_at = app_now()
+    update tool_call c set state = 'running', started_at = app_now(), attempts = least(c.attempts + 1, 32767)
       from d join run on run.id = d.r join batch b on b.id = run.batch_id
      where c.run_id = d.r and c.step_number = d.n and c.call_index = d.x and c.state in ('pending', 'running')
        and b.state not in ('cancelling', 'cancelled') and run.cancel_requested_at is null

@@ -60,9 +60,17 @@ export async function commitWaitingRunsStarted(trx: Tx, limit: number): Promise<
   return { started: passed.started.length, ended_batch_ids };
 }
 
-/** Forgets idempotency keys older than `days`. */
+/** Keys that one call forgets; the next look finds the rest. */
+const KEYS_MAX = 10_000;
+
+/** Forgets idempotency keys older than `days`. Index: `idempotency_key_by_age`, primary key. */
 export async function deleteOldIdempotencyKeys(db: Database, days: number): Promise<void> {
-  await sql`delete from idempotency_key where ${isOldKey(days)}`.execute(db);
+  await sql`
+    with old ${AS_FIRST} (
+      select project_id, key from idempotency_key where ${isOldKey(days)} order by created_at limit ${KEYS_MAX})
+    delete from idempotency_key k using old
+     where k.project_id = old.project_id and k.key = old.key and ${isOldKey(days)}
+  `.execute(db);
 }
 
 /** Forgets the places of items deleted more than `days` ago: they are no cursors any more. */

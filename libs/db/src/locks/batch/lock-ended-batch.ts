@@ -19,7 +19,7 @@ export async function lockEndedBatch(trx: Tx, projectId: string, batchId: string
  * Locks a batch like {@link lockEndedBatch}; also a batch under way if all runs of the named agents have ended.
  * Throws: `not_found`; `batch_running` with the agents whose runs may still write. Index: the unique (batch, ordinal).
  */
-export async function lockSettleable(
+export async function lockBatchToSettle(
   trx: Tx,
   projectId: string,
   batchId: string,
@@ -47,6 +47,27 @@ export async function lockSettleable(
   throw new NightshiftError('batch_running', `${running}, and ${first.message}. Nothing was settled.`, {
     fields,
   });
+}
+
+/**
+ * Locks a batch like {@link lockBatchToSettle}, for one agent; null: only the batch counts.
+ * Throws: `not_found`; `batch_running` while a run of the agent may still write. Index: the unique (batch, ordinal).
+ */
+export async function lockAgentToSettle(
+  trx: Tx,
+  projectId: string,
+  batchId: string,
+  agentId: string | null,
+): Promise<void> {
+  if ((await lockBatch(trx, projectId, batchId)) || agentId === null) return;
+  const { rows } = await sql`
+    select from run where batch_id = ${batchId} and agent_id = ${agentId}::uuid and ended_at is null limit 1
+  `.execute(trx);
+  if (rows.length === 0) return;
+  throw new NightshiftError(
+    'batch_running',
+    `The batch job-${batchId} has not ended, and agent-${agentId} has a run that may still write. Try again after its end.`,
+  );
 }
 
 /** Locks a batch and returns whether it has ended. Throws: `not_found`. */

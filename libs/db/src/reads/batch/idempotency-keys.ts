@@ -1,22 +1,26 @@
+import type { JsonObject } from '@nightshift/agent-core';
 import { sql, type RawBuilder, type SqlBool } from 'kysely';
 import type { Database } from '../../connect.ts';
 
-/** The batch created by a request with a key. */
-export interface IdempotentBatch {
-  readonly batch_id: string;
+/** What a request with a key made. */
+export interface IdempotentRequest {
+  /** Null: it made something else. */
+  readonly batch_id: string | null;
+  /** Null: it made a batch. */
+  readonly made: JsonObject | null;
   readonly request_sha256: string;
 }
 
 /**
- * Finds the batch created with a key at most `maxAgeMinutes` ago; null without one. Decisions about it need
+ * Finds the request with a key that came at most `maxAgeMinutes` ago; null without one. Decisions about it need
  * `lockIdempotencyKey`. Index: primary key.
  */
-export function findIdempotentBatch(
+export function findIdempotentRequest(
   db: Database,
   projectId: string,
   key: string,
   maxAgeMinutes: number,
-): Promise<IdempotentBatch | null> {
+): Promise<IdempotentRequest | null> {
   return find(
     db,
     projectId,
@@ -34,7 +38,7 @@ export function findBatchOfRetry(
   projectId: string,
   key: string,
   arrivedAt: Date,
-): Promise<IdempotentBatch | null> {
+): Promise<IdempotentRequest | null> {
   return find(db, projectId, key, sql`by_retry and created_at > ${arrivedAt}::timestamptz`);
 }
 
@@ -43,10 +47,10 @@ async function find(
   projectId: string,
   key: string,
   condition: RawBuilder<SqlBool>,
-): Promise<IdempotentBatch | null> {
+): Promise<IdempotentRequest | null> {
   const found = await db
     .selectFrom('idempotency_key')
-    .select(['batch_id', 'request_sha256'])
+    .select(['batch_id', 'made', 'request_sha256'])
     .where('project_id', '=', projectId)
     .where('key', '=', key)
     .where(condition)

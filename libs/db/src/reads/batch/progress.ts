@@ -48,6 +48,7 @@ interface ProgressRow extends Surroundings {
   readonly accepted: number;
   readonly queued: number;
   readonly requires_action: number;
+  readonly retrying: number;
   readonly ended: number;
   readonly waits_for_room: boolean;
   readonly last_ended_at: Date | null;
@@ -114,13 +115,15 @@ export async function readProgress(
   if (batches.length === 0) return [];
   const { rows } = await sql<ProgressRow>`
     with changed ${AS_FIRST} (
-      select b.id, b.state, b.state_reason, b.created_at, b.total, b.accepted, t.queued, t.requires_action, t.ended, t.last_ended_at,
+      select b.id, b.state, b.state_reason, b.created_at, b.total, b.accepted, t.queued, t.requires_action, t.retrying, t.ended,
+             t.last_ended_at,
              b.version + t.version as version
         from json_to_recordset(${JSON.stringify(batches)}::json) as w(id uuid, known_version bigint)
        cross join lateral (select * from batch where id = w.id ${UNMERGED}) b
        cross join lateral (
          select coalesce(sum(version), 0)::bigint as version, coalesce(sum(queued), 0)::int as queued,
-                coalesce(sum(requires_action), 0)::int as requires_action, max(last_ended_at) as last_ended_at,
+                coalesce(sum(requires_action), 0)::int as requires_action, coalesce(sum(retrying), 0)::int as retrying,
+                max(last_ended_at) as last_ended_at,
                 coalesce(sum(completed + failed + cancelled + expired), 0)::int as ended
            from batch_tally where batch_id = b.id ${UNMERGED}) t
        where b.project_id = ${projectId}::uuid and (w.known_version is null or b.version + t.version <> w.known_version)),

@@ -1,4 +1,4 @@
-import type { JsonObject, ResultFormat, ToolDefinition } from '@nightshift/agent-core';
+import type { JsonObject, ResultFormat, ToolChoice, ToolDefinition } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Database } from '../../connect.ts';
 import { anyUuid } from '../../fragments.ts';
@@ -74,6 +74,7 @@ export interface FrozenDefinition {
   readonly context_window_limit: number;
   readonly tools: readonly ToolDefinition[];
   readonly result_format: ResultFormat | null;
+  readonly tool_choice: ToolChoice | null;
 }
 
 /** Reads frozen definitions. Index: primary key. */
@@ -82,7 +83,7 @@ export async function readFrozenDefinitions(
   ids: readonly string[],
 ): Promise<ReadonlyMap<string, FrozenDefinition>> {
   const { rows } = await sql<FrozenDefinition>`
-    select id, model, context_window_limit, tools, result_format from definition where id = ${anyUuid(ids)}
+    select id, model, context_window_limit, tools, result_format, tool_choice from definition where id = ${anyUuid(ids)}
   `.execute(db);
   return new Map(rows.map((row) => [row.id, row]));
 }

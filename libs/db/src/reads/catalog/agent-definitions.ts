@@ -24,6 +24,8 @@ export interface Added {
   readonly thinks_always: boolean;
   /** Overrides the agent's system prompt; null for none. */
   readonly system: string | null;
+  /** {@link ToolChoice}, with sorted `remove` and `only`; null for the agent's tools. */
+  readonly tool_choice_json: string | null;
   /** Replaces the agent's tools by the memory tools of a rewrite, without tool rules. */
   readonly memory_tools_only: boolean;
   /** Sorted; null for all. */
@@ -85,8 +87,23 @@ const OVERRIDDEN: typeof AGENTS_OWN = {
   tool_rules: sql`case when d.memory_tools_only then '[]'::json else a.tool_rules end`,
 };
 
-function overrides({ model, system, memory_tools_only }: Added): boolean {
-  return model !== null || system !== null || memory_tools_only;
+function overrides({ model, system, tool_choice_json, memory_tools_only }: Added): boolean {
+  return model !== null || system !== null || tool_choice_json !== null || memory_tools_only;
+}
+
+/** The ids of the tools of the agent `a` after the choice of the additions `d`, in order. */
+function chosenToolIds(projectId: string): RawBuilder<unknown> {
+  return sql`array(
+    select u.id from (
+      select t.id, t.name, 1 as list, k.position as place from agent_tool k join tool t on t.id = k.tool_id where k.agent_id = a.id
+      union all
+      select t.id, t.name, 2, n.place
+        from unnest(d.tools_added) with ordinality as n (name, place)
+        join tool t on t.project_id = ${projectId}::uuid and t.name = n.name
+       where not exists (select from agent_tool k where k.agent_id = a.id and k.tool_id = t.id)
+    ) u
+    where (d.tools_only is null or u.name = any(d.tools_only)) and u.name <> all(d.tools_removed)
+    order by u.list, u.place, u.id)`;
 }
 
 /** Selects the agents of requests with their tools and a digest of the rest. Most batches override nothing and read no more. */
@@ -110,6 +127,7 @@ function digestedAgents(
   return {
     tool_ids: sql`case when d.memory_tools_only then array(select t.id from tool t
         where t.project_id = ${projectId}::uuid and t.kind = 'memory' and t.name = any(${REWRITE_NAMES}) order by t.name)
+      when d.tool_choice is not null then ${chosenToolIds(projectId)}
       else ${TOOL_IDS} end`,
     digest: sql`row(${agent_type}, ${system}, ${model}, a.model_settings, ${tool_rules},
       case when d.result_format is null then a.result_format end, a.context_window_limit, a.compaction)`,
@@ -134,10 +152,13 @@ export function agentContents(
   return sql`
     added ${AS_FIRST} (
       select place, client_tools_json as client_tools, result_format_json as result_format, model, takes_budget,
-        takes_adaptive, thinks_always, system, memory_tools_only, writable_labels
+        takes_adaptive, thinks_always, system, tool_choice_json as tool_choice, c.add as tools_added,
+        c.remove as tools_removed, c."only" as tools_only, memory_tools_only, writable_labels
       from json_to_recordset(${JSON.stringify(added)}::json)
         as r (place int, client_tools_json text, result_format_json text, model text, takes_budget boolean,
-          takes_adaptive boolean, thinks_always boolean, system text, memory_tools_only boolean, writable_labels text[])
+          takes_adaptive boolean, thinks_always boolean, system text, tool_choice_json text, memory_tools_only boolean, writable_labels text[])
+      cross join lateral json_to_record(coalesce(r.tool_choice_json, '{}')::json)
+        as c (add text[], remove text[], "only" text[])
     ), alike as (
       -- Agents of a fleet are mostly equal: a digest of their parts groups them, so that each content is serialized once.
       -- Any of their ids will do; any_value() needs PostgreSQL 16.
@@ -158,9 +179,16 @@ export function agentContents(
       -- Unequal agents mostly have the same tools: each list is serialized once and holds its agents, because a join with
       -- the lists would compare all pairs where statistics predict few.
       select s.*, coalesce((
-        select json_agg(json_build_object('name', t.name, 'kind', t.kind, 'description', t.description,
-          'input_schema', t.input_schema, 'side_effects', t.side_effects, 'return_char_limit', t.return_char_limit,
-          'timeout_ms', t.timeout_ms, 'requires_approval', t.requires_approval) order by u.position)
+        select json_agg(
+          case when t.source is null then
+            json_build_object('name', t.name, 'kind', t.kind, 'description', t.description,
+              'input_schema', t.input_schema, 'side_effects', t.side_effects, 'return_char_limit', t.return_char_limit,
+              'timeout_ms', t.timeout_ms, 'requires_approval', t.requires_approval)
+          else
+            json_build_object('name', t.name, 'kind', t.kind, 'description', t.description,
+              'input_schema', t.input_schema, 'side_effects', t.side_effects, 'return_char_limit', t.return_char_limit,
+              'timeout_ms', t.timeout_ms, 'requires_approval', t.requires_approval, 'source', t.source)
+          end order by u.position)
         from unnest(s.tool_ids) with ordinality as u (id, position) join tool t on t.id = u.id
       ), '[]')::text as tools,
       exists (select from tool t where t.id = any(s.tool_ids) and t.kind = 'memory' and t.name = any(${STORE_NAMES})) as shows_counts
@@ -172,7 +200,7 @@ export function agentContents(
     ), equipped as (
       select s.places, s.conversation_ids, d.client_tools, nullif(coalesce(d.result_format, a.result_format::text), 'none') as result_format,
         a.project_id, ${own.agent_type} as agent_type, ${own.system} as system, ${own.model} as model,
-        ${own.model_settings} as model_settings, ${own.tool_rules} as tool_rules, d.writable_labels, a.context_window_limit,
+        ${own.model_settings} as model_settings, ${own.tool_rules} as tool_rules, d.writable_labels, d.tool_choice, a.context_window_limit,
         a.compaction,
         -- Joins two JSON arrays as text.
         case when d.client_tools is null then b.tools when b.tools = '[]' then d.client_tools
@@ -184,10 +212,10 @@ export function agentContents(
       join agent a on a.id = s.agent_id
     ), content as (
       select places, conversation_ids, client_tools, result_format, agent_type, system, model, model_settings, tool_rules,
-        tools, context_window_limit, compaction, shows_counts, writable_labels,
+        tools, context_window_limit, compaction, shows_counts, writable_labels, tool_choice,
         encode(substr(sha256(convert_to(concat(json_build_array(project_id, agent_type, system, model,
           model_settings::text, tool_rules::text, tools, result_format,
-          context_window_limit, compaction::text), writable_labels, ${STRICT_SUFFIX}::text), 'UTF8')), 1, 16), 'hex')::uuid as definition_id
+          context_window_limit, compaction::text), writable_labels, tool_choice, ${STRICT_SUFFIX}::text), 'UTF8')), 1, 16), 'hex')::uuid as definition_id
       from equipped
     )`;
 }
@@ -254,8 +282,8 @@ export interface RunAgent {
   readonly model: string;
   /** Unit: tokens. */
   readonly context_window_limit: number;
-  /** Parts of the definition that may conflict; null without tool rules and client tools. */
-  readonly doubts: Pick<Definition, 'tool_rules' | 'tools'> | null;
+  /** Parts of the definition that may conflict; null without tool rules, client tools and a choice of tools. */
+  readonly doubts: Pick<Definition, 'tool_rules' | 'tools' | 'result_format'> | null;
 }
 
 /**
@@ -271,8 +299,8 @@ export async function readRunAgents(
     with ${agentContents(projectId, requests)}
     select places, conversation_ids, definition_id, model, context_window_limit,
            exists (select from definition d where d.id = c.definition_id) as is_stored,
-           case when json_array_length(tool_rules) > 0 or client_tools is not null
-                then json_build_object('tool_rules', tool_rules, 'tools', tools::json) end as doubts
+           case when json_array_length(tool_rules) > 0 or client_tools is not null or tool_choice is not null
+                then json_build_object('tool_rules', tool_rules, 'tools', tools::json, 'result_format', result_format::json) end as doubts
       from content c
   `.execute(db);
   const agents = new Map<string, RunAgent>();

@@ -1,4 +1,10 @@
-import { NightshiftError, type JsonObject, type SideEffects, type ToolKind } from '@nightshift/agent-core';
+import {
+  NightshiftError,
+  type JsonObject,
+  type SideEffects,
+  type ToolKind,
+  type ToolSource,
+} from '@nightshift/agent-core';
 import { sql, type RawBuilder, type SqlBool } from 'kysely';
 import type { Database } from '../../connect.ts';
 import { anyText, anyUuid } from '../../fragments.ts';
@@ -20,6 +26,7 @@ export interface ToolRow {
   readonly requires_approval: boolean;
   readonly source_type: string;
   readonly source_code: string | null;
+  readonly source: ToolSource | null;
   readonly tags: readonly string[];
   readonly metadata: Record<string, unknown>;
   readonly created_at: Date;
@@ -56,6 +63,7 @@ const columns = [
     't.requires_approval',
     't.source_type',
     't.source_code',
+    't.source',
   ] as const),
   ...(['t.tags', 't.metadata', 't.created_at', 't.updated_at'] as const),
 ] as const;
@@ -88,6 +96,22 @@ export async function findTools(
     .where('t.project_id', '=', projectId)
     .where((eb) => eb.or([eb('t.id', '=', anyUuid(wanted.ids)), eb('t.name', '=', anyText(wanted.names))]))
     .execute();
+}
+
+/** Returns the names that stored tools have. Index: the unique (project, name). */
+export async function readKnownTools(
+  db: Database,
+  projectId: string,
+  names: readonly string[],
+): Promise<ReadonlySet<string>> {
+  if (names.length === 0) return new Set();
+  const rows = await db
+    .selectFrom('tool')
+    .select('name')
+    .where('project_id', '=', projectId)
+    .where('name', '=', anyText(names))
+    .execute();
+  return new Set(rows.map(({ name }) => name));
 }
 
 /** Reads a page of tools by age. Index: `tool_by_age`. */

@@ -1,4 +1,10 @@
-import { messageKeyOf, toStorableText, type ContentBlock } from '@nightshift/agent-core';
+import {
+  messageKeyOf,
+  toStorableText,
+  type ReturnedCall,
+  type ReturnedCalls,
+  type ContentBlock,
+} from '@nightshift/agent-core';
 import { sql, type RawBuilder } from 'kysely';
 import type { Database } from '../../connect.ts';
 import { UNMERGED } from '../../fragments.ts';
@@ -191,20 +197,23 @@ export function parseContent(content: readonly ContentBlock[] | string): readonl
 }
 
 /**
- * Reads the names of the tools whose results are in these messages, by tool use id: results do not name them, and the calls
- * may be on another page. Index: primary key of `tool_call`.
+ * Reads the calls whose results are in these messages, by tool use id: results do not name the tool, and the calls may be on
+ * another page. Index: primary keys of `tool_call` and `tool_call_output`.
  */
-export async function readToolNames(
+export async function readReturnedCalls(
   db: Database,
   messages: readonly MessageRow[],
-): Promise<ReadonlyMap<string, string>> {
+): Promise<ReturnedCalls> {
   const answering = messages.filter((message) => message.role === 'user' && message.step_number !== null);
   if (answering.length === 0) return new Map();
-  const { rows } = await sql<{ tool_use_id: string; tool_name: string }>`
-    select t.tool_use_id, t.tool_name
+  const { rows } = await sql<ReturnedCall & { readonly tool_use_id: string }>`
+    select t.tool_use_id, t.tool_name, o.stdout, o.stderr
     from unnest(${answering.map((message) => message.run_id)}::uuid[], ${answering.map((message) => message.step_number)}::integer[])
       as s (run_id, number)
     join tool_call t on t.run_id = s.run_id and t.step_number = s.number
+    left join lateral (
+      select stdout, stderr from tool_call_output
+       where run_id = t.run_id and step_number = t.step_number and call_index = t.call_index ${UNMERGED}) o on true
   `.execute(db);
-  return new Map(rows.map((row) => [row.tool_use_id, row.tool_name]));
+  return new Map(rows.map((row) => [row.tool_use_id, row]));
 }

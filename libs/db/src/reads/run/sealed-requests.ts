@@ -1,5 +1,5 @@
 import type { BlockView, MemoryMetadata } from '@nightshift/agent-core';
-import { sql } from 'kysely';
+import { sql, type RawBuilder } from 'kysely';
 import type { Database } from '../../connect.ts';
 import { UNMERGED } from '../../fragments.ts';
 
@@ -52,6 +52,23 @@ export async function readSealedRequests(
   from: number,
   to: number,
 ): Promise<readonly SealedRequest[]> {
+  return readRequestsOf(
+    db,
+    sql`s.provider_batch_id = ${providerBatchId}::uuid and s.ordinal >= ${from} and s.ordinal < ${to}`,
+  );
+}
+
+/** A condition for the messages of a request of step `s`, by the name of their table. */
+export type ShownIn = (message: string) => RawBuilder<unknown>;
+
+export const shownNow: ShownIn = (message) => sql.ref(`${message}.shown`);
+
+/** Reads the requests of steps `s`, in the order of their ordinals. */
+export async function readRequestsOf(
+  db: Database,
+  where: RawBuilder<unknown>,
+  isShown: ShownIn = shownNow,
+): Promise<readonly SealedRequest[]> {
   const { rows } = await sql<SealedRequest>`
     select s.ordinal, s.run_id, s.number, s.attempt, least(coalesce(s.max_tokens_fitted, s.max_tokens), case when not s.is_summary then s.answer_limit end) as max_tokens,
            r.max_steps + r.summary_steps as steps_max, r.token_boost, s.reserved_output_tokens, r.batch_id, r.definition_id, r.trail::text as trail_json, s.context_to_seq - s.context_from_seq + 1 as messages_max, s.is_summary, o.summary, o.hidden,
@@ -83,13 +100,13 @@ export async function readSealedRequests(
                     '},' order by m.seq) || '}]' as messages_json,
                bool_or(m.role = 'system') as has_system
           from (select seq, role, content::text from message
-                 where conversation_id = r.conversation_id and shown
+                 where conversation_id = r.conversation_id and ${isShown('message')}
                    and seq between s.context_from_seq and s.context_to_seq
                  order by seq ${UNMERGED}) m) t
       left join lateral (
         select summary, hidden from conversation_summary
          where conversation_id = r.conversation_id and to_seq = s.summary_to_seq ${UNMERGED}) o on true
-     where s.provider_batch_id = ${providerBatchId}::uuid and s.ordinal >= ${from} and s.ordinal < ${to}
+     where ${where}
      order by s.ordinal
   `.execute(db);
   return rows;
