@@ -53,7 +53,15 @@ export {
   type ToolResultBlock,
   type ToolUseBlock,
 } from './model/content.ts';
-export type { SideEffects, ToolDefinition, ToolKind, ToolOutcome } from './model/tool.ts';
+export {
+  CARRIED_OUT,
+  type SideEffects,
+  type ToolChoice,
+  type ToolDefinition,
+  type ToolKind,
+  type ToolOutcome,
+  type ToolSource,
+} from './model/tool.ts';
 export { BLOCK_CHAR_LIMIT_DEFAULT, type BlockView } from './model/block.ts';
 export type { BlockChange, KeptPassage, WriteResolution } from './model/block-change.ts';
 export {
@@ -109,7 +117,12 @@ export {
   type ProviderBatchEvent,
   type ProviderBatchState,
 } from './machine/provider-batch.ts';
-export { toolCallMachine, type ToolCallEvent, type ToolCallState } from './machine/tool-call.ts';
+export {
+  TOOL_CALL_STATES,
+  toolCallMachine,
+  type ToolCallEvent,
+  type ToolCallState,
+} from './machine/tool-call.ts';
 export {
   billOfOutcome,
   needsTokens,
@@ -150,7 +163,8 @@ export { checkResultSchema, FINISH_TOOL } from './tools/finish.ts';
 export { STRICT_RULES, strictPartsOf } from './tools/strict-parts.ts';
 export { planCalls } from './decide/plan-calls.ts';
 export { NO_MEMORY, type StepCall } from './decide/step-calls.ts';
-export { NO_TRAIL, type Trail } from './decide/trail.ts';
+export { NO_TRAIL, ruleTrailOf, type Trail } from './decide/trail.ts';
+export { isEmptyAnswer } from './decide/after-words.ts';
 export { nextToolChoice } from './decide/next-tool-choice.ts';
 export { decidePoisonedResults, decideResults, type ResultsDecision } from './decide/after-tools.ts';
 export { decideNoBudget } from './decide/no-budget.ts';
@@ -228,6 +242,7 @@ export {
   encodeRequest,
   EMPTY_BODY_BYTES,
   openingBytes,
+  paramsInParts,
   requestInParts,
   utf8Length,
   type EncodedDefinition,
@@ -256,17 +271,26 @@ export { compileMemory, type CompileOptions } from './memory/compile.ts';
 export { compileMemoryMetadata, SHOWN_TAGS_MAX, type MemoryMetadata } from './memory/metadata.ts';
 export { memoryNotice, type LineDiff, type ToldBlock, type UntoldChange } from './memory/notice.ts';
 export { isMemoryTool, MEMORY_TOOLS, REWRITE_TOOLS } from './memory/definitions.ts';
-export { toolResultsMessage, type AnsweredCall } from './tools/results.ts';
+export { checkHttpTool, HTTP_METHODS, isReservedHeader, type HttpTool } from './tools/http-tool.ts';
+export {
+  readHttpResult,
+  renderHttpRequest,
+  type HttpRequest,
+  type HttpResult,
+  type RenderedRequest,
+} from './tools/http-request.ts';
+export { capResult, toolResultsMessage, type AnsweredCall } from './tools/results.ts';
 export { checkInputSchema, createArgumentValidator, type ArgumentValidator } from './tools/validate.ts';
 export {
   toInternalMessage,
   type InternalContentPart,
   type InternalMessage,
 } from './wire/letta/internal-message.ts';
-export type { StoredMessage, ToolNames } from './wire/letta/stored-message.ts';
+export type { ReturnedCall, ReturnedCalls, StoredMessage } from './wire/letta/stored-message.ts';
 export { toLettaMessages, type LettaMessage, type UnionOptions } from './wire/letta/union-message.ts';
 export { modelTraits, type ModelTraits } from './model/traits.ts';
-export { NO_MARKS, type CacheMarks } from './model/cache-marks.ts';
+export { apportionTokens, PROMPT_PARTS, type PartTokens, type PromptPart } from './context/prompt-parts.ts';
+export { fromMarkByte, NO_MARKS, toMarkByte, type CacheMarks } from './model/cache-marks.ts';
 export {
   cacheFactors,
   decideCacheMarks,
@@ -368,6 +392,7 @@ export {
 } from './context/summary.ts';
 export {
   countMedia,
+  mediaOf,
   inputTokensToReserve,
   nanoUsdOf,
   NO_MEDIA,
@@ -406,6 +431,15 @@ export {
   type WaitingCause,
   type WaitingReason,
 } from './progress/progress.ts';
+export {
+  deriveTimeline,
+  INTERVAL_KINDS,
+  type IntervalKind,
+  type RunInterval,
+  type TimedCall,
+  type TimedRun,
+  type TimedStep,
+} from './progress/run-timeline.ts';
 export { projectTotal, type ProjectedRange } from './money/projection.ts';
 export { toUsd } from './money/to-usd.ts';
 export {

@@ -68,6 +68,11 @@ export const ERROR_CATALOGUE = {
     next: 'Use a new Idempotency-Key for a new body.',
   },
   internal: { status: 500, title: 'Internal error', next: 'Look up the request id in the server log.' },
+  secrets_key_missing: {
+    status: 501,
+    title: 'Key of secrets missing',
+    next: 'Give the API and all workers the same SECRETS_KEY, with earlier keys in SECRETS_KEYS_OLD, and restart them.',
+  },
   not_ready: { status: 503, title: 'Not ready', next: 'Try again in a few seconds.' },
   too_slow: {
     status: 504,
@@ -113,6 +118,11 @@ export const ERROR_CATALOGUE = {
     status: null,
     title: 'Work is under way at another provider',
     next: 'Start as before, with or without ANTHROPIC_API_KEY, until the work has ended or is cancelled. Then change the key.',
+  },
+  secret_damaged: {
+    status: null,
+    title: 'Secret cannot be decrypted',
+    next: 'Store the secret again: its row was altered, or moved to another name, agent or project.',
   },
   tool_host_unavailable: {
     status: null,

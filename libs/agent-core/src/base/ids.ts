@@ -19,6 +19,7 @@ export type WirePrefix =
   | 'batch_item'
   | 'conversation'
   | 'schedule'
+  | 'worker'
   | 'user';
 
 /** Bits of a run's uuid that must be zero: 16 for the step number, 8 for the attempt. */

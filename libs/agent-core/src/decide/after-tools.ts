@@ -5,6 +5,7 @@ import { runMachine } from '../machine/run.ts';
 import type { ToolCallState } from '../machine/tool-call.ts';
 import type { BlockChange } from '../model/block-change.ts';
 import type { ToolUseBlock } from '../model/content.ts';
+import { CARRIED_OUT } from '../model/tool.ts';
 import type { EndedCall, StepMemory } from '../model/tool-call.ts';
 import { loopAfterCalls } from '../rules/loop.ts';
 import { toolResultsMessage, withText } from '../tools/results.ts';
@@ -126,7 +127,7 @@ function moveAfterResults(
     result: outcome.result,
     ok: outcome.ok,
     is_error: !outcome.ok,
-    acts: planned.kind !== 'module' || planned.tool?.side_effects !== 'none',
+    acts: CARRIED_OUT[planned.kind] !== 'worker' || planned.tool?.side_effects !== 'none',
     carried_out: planned.kind !== 'rejected' && denied !== true,
     denied: denied === true,
     prefill_error: planned.prefill_error,

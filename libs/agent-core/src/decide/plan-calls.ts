@@ -1,7 +1,7 @@
 import { isJsonObject, type JsonObject } from '../base/json.ts';
 import type { ToolUseBlock } from '../model/content.ts';
 import type { PlannedCall } from '../model/planned-call.ts';
-import type { ToolDefinition } from '../model/tool.ts';
+import { CARRIED_OUT, type ToolDefinition } from '../model/tool.ts';
 import { checkCalls } from '../rules/check.ts';
 import type { RuleHistory } from '../rules/history.ts';
 import { prefilledArgs, withPrefilled } from '../rules/prefill.ts';
@@ -165,7 +165,7 @@ function withoutNulls(args: JsonObject): JsonObject {
 
 /** Returns the input awaited of the caller. A client tool needs no approval: its caller can refuse. */
 function awaitedOf(tool: ToolDefinition, rules: readonly ToolRule[]): PlannedCall['awaits'] {
-  if (tool.kind === 'client') return 'answer';
+  if (CARRIED_OUT[tool.kind] === 'caller') return 'answer';
   return tool.requires_approval || requiresApproval(rules, tool.name) ? 'approval' : null;
 }
 

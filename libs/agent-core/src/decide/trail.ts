@@ -35,16 +35,34 @@ export type TrailCall = LoopCall & Pick<PastCall, 'carried_out'> & { readonly de
 
 /** Returns the trail after the ended calls of a step, in order. */
 export function afterCallsOf(trail: Trail, rules: readonly ToolRule[], calls: readonly TrailCall[]): Trail {
-  const history = rules.length === 0 ? NO_HISTORY : keptHistory(rules, withCalls(trail.history, calls));
-  const isStill = !calls.some((call) => call.carried_out);
-  const isDenied = calls.some((call) => call.denied === true) || (trail.denied === true && isStill);
   return {
-    history,
+    ...ruleTrailAfter(trail, rules, calls),
     steps: withStep(trail.steps, calls),
     reasks: 0,
     pauses: 0,
-    ...(isDenied ? { denied: true } : {}),
   };
+}
+
+/** The part of a trail that tool rules read. */
+type RuleTrail = Pick<Trail, 'history' | 'denied'>;
+type RuledCall = PastCall & Pick<TrailCall, 'denied'>;
+
+function ruleTrailAfter(
+  trail: RuleTrail,
+  rules: readonly ToolRule[],
+  calls: readonly RuledCall[],
+): RuleTrail {
+  const history = rules.length === 0 ? NO_HISTORY : keptHistory(rules, withCalls(trail.history, calls));
+  const isStill = !calls.some((call) => call.carried_out);
+  const isDenied = calls.some((call) => call.denied === true) || (trail.denied === true && isStill);
+  return { history, ...(isDenied ? { denied: true } : {}) };
+}
+
+/** Returns the trail of a run as far as tool rules read it, from the ended calls of each of its steps. */
+export function ruleTrailOf(rules: readonly ToolRule[], steps: Iterable<readonly RuledCall[]>): Trail {
+  let trail = NO_TRAIL;
+  for (const calls of steps) trail = { ...NO_TRAIL, ...ruleTrailAfter(trail, rules, calls) };
+  return trail;
 }
 
 /** Characters kept of a refusal. */

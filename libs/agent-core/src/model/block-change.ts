@@ -1,5 +1,8 @@
-/** Result of a write against concurrent writes: none came between, both were merged, or the other was overwritten. */
-export type WriteResolution = 'clean' | 'merged' | 'overwrote';
+/**
+ * Result of a write against concurrent writes: none came between, both were merged, or the other was overwritten.
+ * `edited`: none came between, and a reviewer edited the text before it took effect.
+ */
+export type WriteResolution = 'clean' | 'merged' | 'overwrote' | 'edited';
 
 /** The tool call that caused a block change. */
 export interface BlockWriterCall {

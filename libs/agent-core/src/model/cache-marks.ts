@@ -9,3 +9,13 @@ export interface CacheMarks {
 }
 
 export const NO_MARKS: CacheMarks = { static: false, memory: false, end: false };
+
+/** Returns marks as a byte, in which they are stored. */
+export function toMarkByte({ static: fixed, memory, end }: CacheMarks): number {
+  return Number(fixed) | (Number(memory) << 1) | (Number(end) << 2);
+}
+
+/** Returns the marks of a stored byte. */
+export function fromMarkByte(byte: number): CacheMarks {
+  return { static: (byte & 1) > 0, memory: (byte & 2) > 0, end: (byte & 4) > 0 };
+}

@@ -31,6 +31,8 @@ export interface PriceTable {
   readonly version: string;
   /** Batch price as a share of the realtime price. */
   readonly batch_factor: number;
+  /** US dollars per thousand web searches; the same in a batch. */
+  readonly web_search_per_1000: number;
   /** A map, because model names come from outside and an object inherits `constructor`. */
   readonly models: ReadonlyMap<string, ModelPrice>;
 }
@@ -50,6 +52,8 @@ const tableFile = z.strictObject({
   currency: z.literal('USD'),
   unit: z.literal('per million tokens, realtime'),
   batch_factor: z.number().gt(0).max(1),
+  // Tables of earlier releases have none.
+  web_search_per_1000: rate.default(shipped.web_search_per_1000),
   models: z.record(
     z.string().min(1),
     z
@@ -94,8 +98,8 @@ function toPriceTable(json: unknown): PriceTable {
       `PRICES_FILE: the price table is not usable: ${wrong.join('; ')}.`,
     );
   }
-  const { version, batch_factor, models } = parsed.data;
-  return { version, batch_factor, models: new Map(Object.entries(models)) };
+  const { models, version, batch_factor, web_search_per_1000 } = parsed.data;
+  return { version, batch_factor, web_search_per_1000, models: new Map(Object.entries(models)) };
 }
 
 /** The price table of this release. */
@@ -117,7 +121,8 @@ export function unknownModel(table: PriceTable, handle: string): string | null {
 /**
  * Computes the cost of an answer at the batch price.
  * Null for a model without a price, as unknown is not zero.
- * Unit: billionths of a US dollar. One dollar per million tokens is 1,000 billionths per token.
+ * Unit: billionths of a US dollar. One dollar per million tokens is 1,000 billionths per token, and one per
+ * thousand searches a million billionths per search.
  */
 export function batchCostNanoUsd(table: PriceTable, modelName: string, usage: Usage): number | null {
   const price = modelPrice(table, modelName);
@@ -130,5 +135,6 @@ export function batchCostNanoUsd(table: PriceTable, modelName: string, usage: Us
     usage.cache_write_1h_tokens * at.cache_write_1h +
     usage.cache_read_tokens * at.cache_read +
     usage.output_tokens * at.output;
-  return Math.round(perMillion * 1000 * table.batch_factor);
+  const searches = (usage.web_searches ?? 0) * table.web_search_per_1000 * 1_000_000;
+  return Math.round(perMillion * 1000 * table.batch_factor + searches);
 }

@@ -1,7 +1,26 @@
 import type { JsonObject } from '../base/json.ts';
 
-/** Runner of a tool: the store, the tool host, or the caller. `finish` delivers the run's result. */
-export type ToolKind = 'memory' | 'module' | 'client' | 'finish';
+/**
+ * Runner of a tool.
+ * - `memory`, `finish`: the commit of the results; `finish` delivers the run's result.
+ * - `module`: the operator's code, in the tool host.
+ * - `sandbox`: uploaded JavaScript or TypeScript, in the sandbox host.
+ * - `http`: a request to a configured address, in the net host.
+ * - `client`: the caller of the API.
+ */
+export type ToolKind = 'memory' | 'finish' | 'module' | 'sandbox' | 'http' | 'client';
+
+/** Place where the calls of a kind are carried out: in a commit, by a runner of a worker, or by the caller. */
+export const CARRIED_OUT: Readonly<Record<ToolKind | 'rejected', 'commit' | 'worker' | 'caller'>> = {
+  memory: 'commit',
+  finish: 'commit',
+  rejected: 'commit',
+  module: 'worker',
+  sandbox: 'worker',
+  http: 'worker',
+  client: 'caller',
+};
+
 /** Effect of a repeated call; decides whether an interrupted call may run again. */
 export type SideEffects = 'none' | 'idempotent' | 'once';
 
@@ -23,6 +42,32 @@ export interface ToolDefinition {
    */
   readonly timeout_ms: number;
   readonly requires_approval: boolean;
+  /** What its runner needs beyond the arguments. Absent for tools of this release and of modules. */
+  readonly source?: ToolSource | null;
+}
+
+/** The program of an uploaded tool, frozen with its definition. */
+export interface ToolSource {
+  /** SHA-256 of the stored code, in hexadecimal. */
+  readonly code_sha256?: string;
+  /** Names of the arguments in the order of the function of the code. */
+  readonly parameters?: readonly string[];
+  /** Hosts that its code may call. */
+  readonly network?: readonly string[];
+  /** Names of the secrets handed over with each call. */
+  readonly secrets?: readonly string[];
+  /** The request of an HTTP tool. */
+  readonly http?: JsonObject;
+}
+
+/** A request's choice among stored tools, by name. */
+export interface ToolChoice {
+  /** Appended to the agent's tools in this order, except those that the agent has. */
+  readonly add: readonly string[];
+  /** Taken away. */
+  readonly remove: readonly string[];
+  /** Kept of the agent's tools and of `add`; null: all. */
+  readonly only: readonly string[] | null;
 }
 
 /** Outcome of a call, before it is packed for the model. */

@@ -1,10 +1,12 @@
-/** Tokens of an answer, as the provider billed them. */
+/** Tokens and web searches of an answer, as the provider billed them. */
 export interface Usage {
   readonly input_tokens: number;
   readonly output_tokens: number;
   readonly cache_write_5m_tokens: number;
   readonly cache_write_1h_tokens: number;
   readonly cache_read_tokens: number;
+  /** Default: none. */
+  readonly web_searches?: number;
 }
 
 /** Tokens that the provider adds to a request with tools. */

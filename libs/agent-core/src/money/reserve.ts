@@ -74,6 +74,13 @@ export function countMedia(content: readonly ContentBlock[]): MediaCount {
   return { images, image_bytes: imageBytes, remote };
 }
 
+/** Counts the media of a JSON list of messages. It is parsed only if it may hold an image or a document. */
+export function mediaOf(messagesJson: string): MediaCount {
+  if (!/"(?:image|document)"/.test(messagesJson)) return NO_MEDIA;
+  const messages = JSON.parse(messagesJson) as readonly { readonly content: readonly ContentBlock[] }[];
+  return countMedia(messages.flatMap(({ content }) => content));
+}
+
 /** A request, measured. */
 export interface MeasuredRequest {
   /** Bytes of its JSON, images included. */

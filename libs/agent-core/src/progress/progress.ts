@@ -14,7 +14,14 @@ export const PHASES = [
 export type Phase = (typeof PHASES)[number];
 
 /** Causes that keep a batch from going on. */
-export const WAITING_CAUSES = ['paused', 'cap', 'credential', 'behind_another_batch', 'no_worker'] as const;
+export const WAITING_CAUSES = [
+  'paused',
+  'cap',
+  'credential',
+  'retrying',
+  'behind_another_batch',
+  'no_worker',
+] as const;
 export type WaitingCause = (typeof WAITING_CAUSES)[number];
 
 /** The stored rows of a batch that its progress is derived from. */
@@ -28,6 +35,8 @@ export interface ProgressFacts {
   /** Runs that wait for the conversation of an earlier run. */
   readonly queued: number;
   readonly requires_action: number;
+  /** Runs whose step has failed and is tried again, at the provider or waiting for its time. */
+  readonly retrying: number;
   /** Runs that have ended, in any way. */
   readonly ended: number;
   /** Whether ready runs wait for room under the cap. */
@@ -141,6 +150,12 @@ function waitingReasonOf(facts: ProgressFacts, phase: Phase): WaitingReason | nu
   if (phase !== 'waiting_for_caller' && lacksWorker(facts)) {
     const message = 'Work has been due for a minute, and no worker has taken it: check that a worker runs.';
     return { cause: 'no_worker', message, until: null };
+  }
+  if (phase === 'running' && unsent > 0 && facts.steps_at_provider === 0 && facts.retrying >= unsent) {
+    const message =
+      'The steps of all open runs have failed, and are tried again later; `last_error` and `next_attempt_at` of the runs say ' +
+      'why and when.';
+    return { cause: 'retrying', message, until: null };
   }
   return null;
 }

@@ -1,10 +1,11 @@
 import { describe, expect, test } from 'vitest';
+import { fc } from '../../../../test/fast-check.ts';
 import { isError } from '../../src/base/errors.ts';
 import { decidePoisonedResults, decideResults } from '../../src/decide/after-tools.ts';
 import type { SettledCall } from '../../src/decide/step-calls.ts';
 import { NO_TOOL_POLICY } from '../../src/decide/tool-policy.ts';
 import { nextToolChoice } from '../../src/decide/next-tool-choice.ts';
-import { NO_TRAIL, type Trail } from '../../src/decide/trail.ts';
+import { afterCallsOf, NO_TRAIL, ruleTrailOf, type Trail } from '../../src/decide/trail.ts';
 import { canTake } from '../../src/machine/machine.ts';
 import { RUN_STATES, runMachine } from '../../src/machine/run.ts';
 import type { BlockChange } from '../../src/model/block-change.ts';
@@ -135,6 +136,25 @@ describe('results of a step', () => {
       expect(nextToolChoice(forcing, trailAfter(trail, denied, settled('lookup')))).toBeNull();
     }
     expect(trailAfter(after, settled('done')).denied).toBeUndefined();
+  });
+
+  test('leave a trail that tool rules read as they read the calls of all steps', () => {
+    const rules = makeRules(child('lookup', 'done'));
+    const call = fc.record({
+      tool_name: fc.constantFrom('lookup', 'done'),
+      result: fc.constantFrom('good', 'bad'),
+      carried_out: fc.boolean(),
+      denied: fc.boolean(),
+      input: fc.constant({}),
+      is_error: fc.boolean(),
+    });
+    fc.assert(
+      fc.property(fc.array(fc.array(call, { minLength: 1, maxLength: 3 }), { maxLength: 6 }), (steps) => {
+        const kept = steps.reduce((trail: Trail, calls) => afterCallsOf(trail, rules, calls), NO_TRAIL);
+        const { history, denied } = ruleTrailOf(rules, steps);
+        expect({ history, denied }).toEqual({ history: kept.history, denied: kept.denied });
+      }),
+    );
   });
 
   test('of a terminal tool that came too early go on, with the missing tools behind the results', () => {

@@ -11,12 +11,13 @@ import { NO_USAGE, promptTokens, type Usage } from '../../src/model/usage.ts';
 
 const batchCostNanoUsd = (model: string, used: Usage) => costWith(SHIPPED_PRICES, model, used);
 const tokens = fc.nat(2_147_483_647);
-const usage: fc.Arbitrary<Usage> = fc.record({
+const usage: fc.Arbitrary<Required<Usage>> = fc.record({
   input_tokens: tokens,
   output_tokens: tokens,
   cache_write_5m_tokens: tokens,
   cache_write_1h_tokens: tokens,
   cache_read_tokens: tokens,
+  web_searches: fc.nat(1_000_000),
 });
 
 describe('a model handle', () => {
@@ -48,12 +49,13 @@ describe('the cost of an answer', () => {
     ['a million read from the cache', { cache_read_tokens: 1_000_000 }, 50_000_000],
     ['one token in', { input_tokens: 1 }, 1_000],
     ['one token read from the cache', { cache_read_tokens: 1 }, 50],
+    ['a web search, at the full price', { web_searches: 1 }, 10_000_000],
     ['all of them once', { ...ones() }, 1_000 + 5_000 + 1_250 + 2_000 + 50],
   ])('%s', (_what, used, nanoUsd) => {
     expect(batchCostNanoUsd('claude-sonnet-5-5', { ...NO_USAGE, ...used })).toBe(nanoUsd);
   });
 
-  test('is half of the realtime price, a whole number, never negative, and exact however many tokens', () => {
+  test('is half of the realtime price, searches aside, a whole number, never negative, and exact however many tokens', () => {
     fc.assert(
       fc.property(fc.constantFrom(...SHIPPED_PRICES.models.keys()), usage, (model, used) => {
         const cost = batchCostNanoUsd(model, used);
@@ -118,6 +120,12 @@ describe('a price table file', () => {
       output_tokens_max: 64_000,
     });
     expect(modelPrice(table, 'claude-haiku-4-5')).toBeNull();
+  });
+
+  test('prices web searches, by the shipped price if it has none', () => {
+    const searched = { ...NO_USAGE, web_searches: 3 };
+    expect(costWith(parse({}), 'claude-x', searched)).toBe(30_000_000);
+    expect(costWith(parse({ web_search_per_1000: 5 }), 'claude-x', searched)).toBe(15_000_000);
   });
 
   test('may price a request by the length of its prompt, all of it', () => {

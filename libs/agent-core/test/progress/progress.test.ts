@@ -22,6 +22,7 @@ const RUNNING: ProgressFacts = {
   accepted: 100,
   queued: 0,
   requires_action: 0,
+  retrying: 0,
   ended: 10,
   waits_for_room: false,
   steps_at_provider: 60,
@@ -75,6 +76,7 @@ describe('a waiting batch says why, and has no ETA', () => {
     ['paused', { state: 'paused', state_reason: 'Paused by request; resume it.', waits_for_room: true }],
     ['paused', { state: 'paused', state_reason: 'The pilot has ended.', waits_for_room: true }],
     ['credential', { credential_pause: pause }],
+    ['retrying', { retrying: 90, steps_at_provider: 0 }],
     ['behind_another_batch', { queued: 90, steps_at_provider: 0 }],
     ['no_worker', { due_since: at(0), now: at(101) }],
     ['no_worker', { due_since: at(0), now: at(101), steps_at_provider: 90 }],
@@ -94,6 +96,7 @@ describe('a waiting batch says why, and has no ETA', () => {
 
   test.each<readonly [string, Partial<ProgressFacts>]>([
     ['all steps are sent already', { credential_pause: pause, steps_at_provider: 90 }],
+    ['some runs are not tried again', { retrying: 89, steps_at_provider: 0 }],
     ['a worker holds a lease', { due_since: at(0), now: at(101), is_any_leased: true }],
     ['the work is due since a moment', { due_since: at(50), now: at(101) }],
   ])('it does not wait if %s', (_, changes) => {
@@ -153,6 +156,7 @@ const facts: fc.Arbitrary<ProgressFacts> = fc
     window_from: fc.option(fc.integer({ min: 0, max: 1_000_000 }).map(at)),
     credential_pause: fc.option(fc.constant({ reason: 'r', until: null })),
     due_since: fc.option(fc.integer({ min: 0, max: 1_000_000 }).map(at)),
+    retrying: fc.nat(100),
     is_any_leased: fc.boolean(),
   })
   .map(({ more, ...each }) => ({

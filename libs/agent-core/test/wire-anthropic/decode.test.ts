@@ -166,6 +166,17 @@ describe('usage', () => {
       '{"cache_creation_input_tokens":9,"cache_creation":{"ephemeral_5m_input_tokens":2,"ephemeral_1h_input_tokens":3}}',
       { cache_write_5m_tokens: 2, cache_write_1h_tokens: 7 },
     ],
+    [
+      'web searches',
+      '{"server_tool_use":{"web_search_requests":3,"web_fetch_requests":1}}',
+      { web_searches: 3 },
+    ],
+    ['no web search', '{"server_tool_use":null}', {}],
+    [
+      'an absurd number of web searches',
+      '{"server_tool_use":{"web_search_requests":1e300}}',
+      { web_searches: 1_000_000 },
+    ],
   ])('%s is plain', (_name, json, expected) => {
     const answer = answered(line('[]', json));
     expect(answer.usage).toEqual({ ...NO_USAGE, ...expected });

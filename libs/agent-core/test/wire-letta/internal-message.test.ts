@@ -3,6 +3,7 @@ import { toLettaTime } from '../../src/base/letta-time.ts';
 import { toInternalMessage } from '../../src/wire/letta/internal-message.ts';
 import { toLettaDate } from '../../src/wire/letta/tool-return.ts';
 import {
+  called,
   makeMessage,
   omitted,
   redacted,
@@ -67,8 +68,8 @@ test('the results of parallel calls are one packaged tool message', () => {
     role: 'user',
   });
   const names = new Map([
-    ['toolu_1', 'rethink_memory'],
-    ['toolu_2', 'look_up'],
+    ['toolu_1', called('rethink_memory')],
+    ['toolu_2', called('look_up')],
   ]);
   const message = toInternalMessage(row, names);
   const packages = [
@@ -119,6 +120,17 @@ describe('the form of a row', () => {
       'a picture',
       [[{ type: 'image', source: { type: 'url', url: 'x' } }], { role: 'user' }],
       { content: [{ type: 'image', source: { type: 'url', url: 'x' } }], provider_content: [] },
+    ],
+    [
+      'a picture of a kind that is not known, or without its data',
+      [
+        [
+          { type: 'image', source: { type: 'file', file_id: 'x' } },
+          { type: 'image', source: { type: 'base64' } },
+        ],
+        { role: 'user' },
+      ],
+      { content: [], provider_content: [{ type: 'image' }, { type: 'image' }] },
     ],
     ['an empty text', [[text('')]], { content: [text('')] }],
     ['an answer without content', [[]], { content: [], tool_calls: null, tool_returns: [] }],

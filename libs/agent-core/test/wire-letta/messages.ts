@@ -1,4 +1,4 @@
-import type { StoredMessage } from '../../src/wire/letta/stored-message.ts';
+import type { ReturnedCall, StoredMessage } from '../../src/wire/letta/stored-message.ts';
 
 export const conversationId = '0190a000-0000-7000-8000-000080000000';
 export const runId = '0190a000-0000-7000-8000-000001000000';
@@ -48,3 +48,8 @@ export const strangeBlocks: readonly object[] = [
   { type: '__proto__' },
   search,
 ];
+
+/** A call of a tool with a result, without output by default. */
+export function called(tool_name: string, output: Partial<ReturnedCall> = {}): ReturnedCall {
+  return { tool_name, stdout: null, stderr: null, ...output };
+}

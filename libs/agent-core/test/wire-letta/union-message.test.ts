@@ -5,6 +5,7 @@ import type { StoredMessage } from '../../src/wire/letta/stored-message.ts';
 import { toInternalMessage } from '../../src/wire/letta/internal-message.ts';
 import { toLettaMessages, type LettaMessage } from '../../src/wire/letta/union-message.ts';
 import {
+  called,
   conversationId,
   makeMessage,
   omitted,
@@ -75,10 +76,10 @@ test('the results of parallel calls are one message, its own fields those of the
     role: 'user',
   });
   const names = new Map([
-    ['toolu_1', 'rethink_memory'],
-    ['toolu_2', 'look_up'],
+    ['toolu_1', called('rethink_memory')],
+    ['toolu_2', called('look_up')],
   ]);
-  expect(toLettaMessages(row, { tool_names: names })).toMatchObject([
+  expect(toLettaMessages(row, { returned_calls: names })).toMatchObject([
     {
       message_type: 'tool_return_message',
       name: 'rethink_memory',
@@ -184,12 +185,28 @@ test('an appended message shows the time at which it was said, and its otid in t
   expect(item).toMatchObject({ date: '2026-11-20T09:05:09+00:00', otid: 'o' });
 });
 
+test('the output of a call stands beside its result, as a list of one text', () => {
+  const row = makeMessage([result('toolu_1', 'B'), result('toolu_2', 'no such page')], { role: 'user' });
+  const returned_calls = new Map([
+    ['toolu_1', called('look_up', { stdout: 'one\ntwo\n' })],
+    ['toolu_2', called('look_up', { stderr: 'lost' })],
+  ]);
+  const printed = { stdout: ['one\ntwo\n'], stderr: null };
+  expect(toLettaMessages(row, { returned_calls })).toMatchObject([
+    { ...printed, tool_returns: [printed, { stdout: null, stderr: ['lost'] }] },
+  ]);
+  expect(toInternalMessage(row, returned_calls).tool_returns).toMatchObject([
+    printed,
+    { stdout: null, stderr: ['lost'] },
+  ]);
+});
+
 describe('send_message', () => {
   const answer = makeMessage([use('a', 'send_message', { message: 'Hello' }), use('b', 'look_up', {})]);
   const results = makeMessage([result('a', 'Sent'), result('b', 'found')], { role: 'user' });
-  const tool_names = new Map([
-    ['a', 'send_message'],
-    ['b', 'look_up'],
+  const returned_calls = new Map([
+    ['a', called('send_message')],
+    ['b', called('look_up')],
   ]);
 
   test('is shown as its text, and its result is left out', () => {
@@ -197,15 +214,15 @@ describe('send_message', () => {
       ['assistant_message', 'Hello'],
       ['tool_call_message', null],
     ]);
-    expect(toLettaMessages(results, { tool_names })).toMatchObject([
+    expect(toLettaMessages(results, { returned_calls })).toMatchObject([
       { tool_call_id: 'b', tool_returns: [{ tool_call_id: 'b' }], name: 'look_up' },
     ]);
     const only = makeMessage([result('a', 'Sent')], { role: 'user' });
-    expect(toLettaMessages(only, { tool_names })).toEqual([]);
+    expect(toLettaMessages(only, { returned_calls })).toEqual([]);
   });
 
   test('is a call like any other without use_assistant_message', () => {
-    const options = { use_assistant_message: false, tool_names };
+    const options = { use_assistant_message: false, returned_calls };
     expect(toLettaMessages(answer, options)).toMatchObject([
       { message_type: 'tool_call_message', tool_calls: [{ tool_call_id: 'a' }, { tool_call_id: 'b' }] },
     ]);
@@ -217,7 +234,7 @@ describe('send_message', () => {
       use('a', 'send_message', { message: 'Hello' }),
       use('b', 'say', { text: 'Hi' }),
     ]);
-    const options = { assistant_message_tool_name: 'say', tool_names: new Map([['b', 'say']]) };
+    const options = { assistant_message_tool_name: 'say', returned_calls: new Map([['b', called('say')]]) };
     const named = { ...options, assistant_message_tool_kwarg: 'text' };
     expect(toLettaMessages(said, named)).toMatchObject([
       { message_type: 'assistant_message', content: 'Hi' },

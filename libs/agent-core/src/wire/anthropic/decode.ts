@@ -51,6 +51,8 @@ export type DecodedLine =
 
 /** Largest token count booked: the maximum of a Postgres `integer`. */
 export const TOKENS_MAX = 2_147_483_647;
+/** Most web searches booked of an answer. */
+export const WEB_SEARCHES_MAX = 1_000_000;
 
 /** Characters kept of an error message. */
 const MESSAGE_MAX = 2_000;
@@ -154,26 +156,29 @@ function billFrom(message: JsonObject): DecodedBill {
 const NO_MEMBERS: JsonObject = {};
 
 /**
- * Reads token counts. Cache writes are booked by their lifetime where the line tells it.
+ * Reads the counts of tokens and web searches. Cache writes are booked by their lifetime where the line tells it.
  * Other writes count at the one-hour price, the lifetime that requests ask for.
  */
 function usageOf(value: unknown): Usage {
   const usage = isJsonObject(value) ? value : NO_MEMBERS;
   const writes = isJsonObject(usage['cache_creation']) ? usage['cache_creation'] : NO_MEMBERS;
-  const cache_write_5m_tokens = tokensOf(writes['ephemeral_5m_input_tokens']);
-  const cache_write_1h_tokens = tokensOf(writes['ephemeral_1h_input_tokens']);
+  const cache_write_5m_tokens = countOf(writes['ephemeral_5m_input_tokens']);
+  const cache_write_1h_tokens = countOf(writes['ephemeral_1h_input_tokens']);
   const itemised = cache_write_5m_tokens + cache_write_1h_tokens;
-  const unitemised = Math.max(0, tokensOf(usage['cache_creation_input_tokens']) - itemised);
+  const served = isJsonObject(usage['server_tool_use']) ? usage['server_tool_use'] : NO_MEMBERS;
+  const web_searches = Math.min(WEB_SEARCHES_MAX, countOf(served['web_search_requests']));
+  const unitemised = Math.max(0, countOf(usage['cache_creation_input_tokens']) - itemised);
   return {
-    input_tokens: tokensOf(usage['input_tokens']),
-    output_tokens: tokensOf(usage['output_tokens']),
+    input_tokens: countOf(usage['input_tokens']),
+    output_tokens: countOf(usage['output_tokens']),
     cache_write_5m_tokens,
     cache_write_1h_tokens: Math.min(TOKENS_MAX, cache_write_1h_tokens + unitemised),
-    cache_read_tokens: tokensOf(usage['cache_read_input_tokens']),
+    cache_read_tokens: countOf(usage['cache_read_input_tokens']),
+    ...(web_searches === 0 ? {} : { web_searches }),
   };
 }
 
-function tokensOf(count: unknown): number {
+function countOf(count: unknown): number {
   if (typeof count !== 'number' || !(count > 0)) return 0;
   return count >= TOKENS_MAX ? TOKENS_MAX : Math.ceil(count);
 }

@@ -256,13 +256,23 @@ export function requestInParts(
       `messages_json of ${customId} must be the text of a JSON array.`,
     );
   }
-  const head = `{"custom_id":${JSON.stringify(customId)},"params":{${encoded.head}${max_tokens}`;
+  const head = `${beforeParams(customId)}{${encoded.head}${max_tokens}`;
   const isOpen = messages_json.startsWith(FIRST_ROLE) && !messages_json.startsWith(FIRST_IS_USER);
   const sendable = withoutLoneSurrogates(messages_json);
   const messages = isOpen ? `[${OPENING},${sendable.slice(1)}` : sendable;
   if (!end_mark || !messages.endsWith(END_OF_BLOCK) || !mayBeMarked(messages))
     return [head, frame, messages, '}}'];
   return [head, frame, messages.slice(0, -END_OF_BLOCK.length), MARK, `${END_OF_BLOCK}}}`];
+}
+
+const beforeParams = (customId: string): string => `{"custom_id":${JSON.stringify(customId)},"params":`;
+
+/** Returns the `params` of a request in parts, in parts too. */
+export function paramsInParts(customId: string, request: readonly string[]): readonly string[] {
+  const skipped = beforeParams(customId).length;
+  return request.map((part, place) =>
+    part.slice(place === 0 ? skipped : 0, place === request.length - 1 ? -1 : undefined),
+  );
 }
 
 /** The end of a message's last block, of its content, of the message, and of the list. */

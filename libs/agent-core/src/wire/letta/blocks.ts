@@ -9,7 +9,9 @@ export interface ReturnView {
 }
 
 /** Source of an image: its data and media type, or its URL. */
-export type ImageSource = Readonly<Record<string, string>> & { readonly type: string };
+export type ImageSource =
+  | { readonly type: 'base64'; readonly media_type: string; readonly data: string }
+  | { readonly type: 'url'; readonly url: string };
 
 /** Letta's form of a provider block; `other` has no form in Letta. */
 export type BlockForm =
@@ -64,8 +66,11 @@ export function formOf(block: ContentBlock): BlockForm {
 }
 
 function isImageSource(source: Json | undefined): source is ImageSource {
-  const isTexts = isJsonObject(source) && Object.values(source).every((value) => typeof value === 'string');
-  return isTexts && source['type'] !== undefined;
+  if (!isJsonObject(source)) return false;
+  const has = (field: string): boolean => stringOf(source, field) !== null;
+  return source['type'] === 'url'
+    ? has('url')
+    : source['type'] === 'base64' && has('media_type') && has('data');
 }
 
 function returnOf(block: ContentBlock): ReturnView | null {

@@ -1,7 +1,7 @@
 import { messageUuid, stepUuid, toWireId } from '../../base/ids.ts';
 import { toolUsesOf, type ContentBlock } from '../../model/content.ts';
 import { argumentsOf, formOf, returnsOf, type ImageSource } from './blocks.ts';
-import type { StoredMessage, ToolNames } from './stored-message.ts';
+import { outputsOf, type ReturnedCalls, type StoredMessage } from './stored-message.ts';
 import { packToolReturn } from './tool-return.ts';
 
 /** A content part of an internal message. */
@@ -37,8 +37,8 @@ export interface InternalMessage {
     readonly tool_call_id: string;
     readonly status: 'success' | 'error';
     readonly func_response: string;
-    readonly stdout: null;
-    readonly stderr: null;
+    readonly stdout: readonly string[] | null;
+    readonly stderr: readonly string[] | null;
   }[];
   readonly name: string | null;
   /** A request of a batch: the run id, common to a request's input and answers. */
@@ -66,14 +66,19 @@ export interface InternalMessage {
  * A row is one message, so that ids stay unique and a page can end at any row. The results of parallel calls are a
  * message of role `tool` with all `tool_returns`; its `tool_call_id` and `name` are the first call's. Call ids are the
  * provider's.
- * `toolNames` names the tools that a `tool` message answers; without it `name` is null.
+ * `answered` holds the calls that a `tool` message answers; without it `name`, `stdout` and `stderr` are null.
  */
-export function toInternalMessage(message: StoredMessage, toolNames: ToolNames = new Map()): InternalMessage {
+export function toInternalMessage(
+  message: StoredMessage,
+  answered: ReturnedCalls = new Map(),
+): InternalMessage {
   const calls = message.role === 'assistant' ? toolUsesOf(message.content) : [];
   const returns = message.role === 'user' ? returnsOf(message.content) : [];
   const [firstReturn] = returns;
   const name =
-    firstReturn === undefined ? message.name : (toolNames.get(firstReturn.tool_call_id) ?? message.name);
+    firstReturn === undefined
+      ? message.name
+      : (answered.get(firstReturn.tool_call_id)?.tool_name ?? message.name);
   return {
     id: toWireId('message', messageUuid(message.conversation_id, message.seq)),
     role: firstReturn === undefined ? message.role : 'tool',
@@ -93,8 +98,7 @@ export function toInternalMessage(message: StoredMessage, toolNames: ToolNames =
       tool_call_id: value.tool_call_id,
       status: value.status,
       func_response: packToolReturn(value, message.created_at),
-      stdout: null,
-      stderr: null,
+      ...outputsOf(answered.get(value.tool_call_id)),
     })),
     name,
     batch_item_id: message.run_id === null ? null : toWireId('batch_item', message.run_id),

@@ -23,5 +23,21 @@ export interface StoredMessage {
   readonly created_at: string;
 }
 
-/** Names of the called tools, by tool use id. Rows of tool results do not name them. */
-export type ToolNames = ReadonlyMap<string, string>;
+/** A tool call with a result: the facts that a row of tool results lacks. */
+export interface ReturnedCall {
+  readonly tool_name: string;
+  readonly stdout: string | null;
+  readonly stderr: string | null;
+}
+
+/** Calls with results, by tool use id. */
+export type ReturnedCalls = ReadonlyMap<string, ReturnedCall>;
+
+/** Returns the captured output of a call as Letta's lists of strings. */
+export function outputsOf(call: ReturnedCall | undefined): {
+  readonly stdout: readonly string[] | null;
+  readonly stderr: readonly string[] | null;
+} {
+  const listOf = (text: string | null = null): readonly string[] | null => (text === null ? null : [text]);
+  return { stdout: listOf(call?.stdout), stderr: listOf(call?.stderr) };
+}

@@ -9,7 +9,7 @@ import {
   type ImageSource,
   type ReturnView,
 } from './blocks.ts';
-import type { StoredMessage, ToolNames } from './stored-message.ts';
+import { outputsOf, type ReturnedCalls, type StoredMessage } from './stored-message.ts';
 import { toLettaDate } from './tool-return.ts';
 
 /** Members of all messages of the union. */
@@ -48,8 +48,8 @@ export interface ToolReturnItem {
   readonly tool_return: string;
   readonly status: 'success' | 'error';
   readonly tool_call_id: string;
-  readonly stdout: null;
-  readonly stderr: null;
+  readonly stdout: readonly string[] | null;
+  readonly stderr: readonly string[] | null;
 }
 
 /** The part of a union message that depends on its type. */
@@ -100,8 +100,8 @@ export interface UnionOptions {
    * Default: `message`.
    */
   readonly assistant_message_tool_kwarg?: string;
-  /** Names of the tools answered by a row of results, to recognise results of the tool that speaks. */
-  readonly tool_names?: ToolNames;
+  /** Calls whose results are in a row: their output, and their tools, to recognise results of the tool that speaks. */
+  readonly returned_calls?: ReturnedCalls;
 }
 
 /** The tool that speaks to the user, and its argument with the text. */
@@ -119,7 +119,7 @@ const ITEM_MAX = 127;
  * speaking tool alone. Items beyond the 128th share the last otid.
  */
 export function toLettaMessages(message: StoredMessage, options: UnionOptions = {}): readonly LettaMessage[] {
-  const toolNames = options.tool_names ?? new Map<string, string>();
+  const answered: ReturnedCalls = options.returned_calls ?? new Map();
   const speaker = speakerOf(options);
   const common = {
     id: toWireId('message', messageUuid(message.conversation_id, message.seq)),
@@ -131,9 +131,9 @@ export function toLettaMessages(message: StoredMessage, options: UnionOptions = 
     is_err: null,
     seq_id: null,
   };
-  return bodiesOf(message, speaker, toolNames).map((body, index) => ({
+  return bodiesOf(message, speaker, answered).map((body, index) => ({
     ...common,
-    name: nameOf(message, body, toolNames),
+    name: nameOf(message, body, answered),
     otid:
       (keepsOtid(message, body, index) ? message.otid : null) ??
       messageUuid(message.conversation_id, message.seq, Math.min(index, ITEM_MAX)),
@@ -153,18 +153,18 @@ function speakerOf(options: UnionOptions): Speaker | null {
   return { tool: tool ?? 'send_message', argument: argument ?? 'message' };
 }
 
-function nameOf(message: StoredMessage, body: Body, toolNames: ToolNames): string | null {
+function nameOf(message: StoredMessage, body: Body, answered: ReturnedCalls): string | null {
   if (body.message_type !== 'tool_return_message') return message.name;
-  return toolNames.get(body.tool_call_id) ?? message.name;
+  return answered.get(body.tool_call_id)?.tool_name ?? message.name;
 }
 
-function bodiesOf(message: StoredMessage, speaker: Speaker | null, toolNames: ToolNames): readonly Body[] {
+function bodiesOf(message: StoredMessage, speaker: Speaker | null, answered: ReturnedCalls): readonly Body[] {
   const forms = message.content.map(formOf);
   switch (message.role) {
     case 'system':
       return [{ message_type: 'system_message', content: textsOf(forms).join('\n') }];
     case 'user':
-      return userBodies(message, forms, speaker, toolNames);
+      return userBodies(message, forms, speaker, answered);
     case 'assistant':
       return assistantBodies(message, forms, speaker);
   }
@@ -178,14 +178,14 @@ function userBodies(
   message: StoredMessage,
   forms: readonly BlockForm[],
   speaker: Speaker | null,
-  toolNames: ToolNames,
+  answered: ReturnedCalls,
 ): readonly Body[] {
   const returns = returnsOf(message.content);
   const shown =
     speaker === null
       ? returns
-      : returns.filter((value) => toolNames.get(value.tool_call_id) !== speaker.tool);
-  const [first, ...rest] = shown.map(toReturnItem);
+      : returns.filter((value) => answered.get(value.tool_call_id)?.tool_name !== speaker.tool);
+  const [first, ...rest] = shown.map((value) => toReturnItem(value, answered));
   const bodies: Body[] = [];
   if (first !== undefined) {
     const { type: _type, ...ofFirst } = first;
@@ -204,14 +204,13 @@ function userBodies(
   return bodies;
 }
 
-function toReturnItem(value: ReturnView): ToolReturnItem {
+function toReturnItem(value: ReturnView, answered: ReturnedCalls): ToolReturnItem {
   return {
     type: 'tool',
     tool_return: value.text,
     status: value.status,
     tool_call_id: value.tool_call_id,
-    stdout: null,
-    stderr: null,
+    ...outputsOf(answered.get(value.tool_call_id)),
   };
 }
 

@@ -1,0 +1,13 @@
+export * from './errors.ts';
+export { createNightshift, type Nightshift, type NightshiftOptions } from './nightshift.ts';
+export { webhooks, type WebhookEvent, type VerifyOptions } from './webhooks.ts';
+export type { ImportOptions, ImportQuery, LineSource, TransferOptions } from './agent-files.ts';
+export type { ExportOptions } from './agents.ts';
+export type { OnceOptions } from './once.ts';
+export type { FileOptions, FileSource } from './create-from-file.ts';
+export type { EventsOptions } from './events.ts';
+export type { ResultsOptions, ResultsQuery } from './results.ts';
+export type { HeadersOf, Send, SendOptions } from './send.ts';
+export type { Retry } from './transport.ts';
+export type { WaitOptions } from './wait.ts';
+export type * from './generated/types.gen.ts';
