@@ -61,6 +61,9 @@ export function listPriceUsd(model: Model, usage: Usage): number {
   );
 }
 
+/** US dollars of a web search; the same in a batch. */
+export const WEB_SEARCH_USD = 0.01;
+
 /** Formats the wire shape of a usage as JSON. `searches`: web searches of the answer. */
 export function usageJson(usage: Usage, serviceTier: 'batch' | 'standard', searches: number): string {
   const serverTools = searches > 0 ? `{"web_search_requests":${searches},"web_fetch_requests":0}` : 'null';

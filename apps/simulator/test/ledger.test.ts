@@ -60,6 +60,15 @@ describe('the ledger', () => {
     expect(batches).toEqual({});
   });
 
+  test('bills web searches at the full price, also in a batch', async () => {
+    const started = await running();
+    const { control } = started.simulator;
+    await roundTrip(started, [request('a', '⟦sim:pauseTurn⟧')]);
+    const { totals } = control.ledger();
+    const tokens = (totals.input_tokens * 2.5 + totals.output_tokens * 12.5) / 1_000_000;
+    expect(totals.usd).toBeCloseTo(tokens + 0.01, 12);
+  });
+
   test('bills a refusal inside a text, but not before the first token', async () => {
     const started = await running();
     await roundTrip(started, [request('a', '⟦sim:refusal⟧'), request('b', '⟦sim:refusal?mid=1⟧')]);

@@ -1,14 +1,13 @@
 import { RESULT_CHAR_LIMIT_MAX, TIMEOUT_MS_MAX, type ToolCallRequest } from './contract.ts';
 import { FRAME_BYTES_MAX } from './frames.ts';
-import type { CallEnvelope, CallFrame } from './protocol.ts';
+import type { CallEntry, CallFrame } from './protocol.ts';
 import { describeError } from './text.ts';
 
 /** Space in a frame for the JSON around a call. */
 const FRAME_RESERVE_BYTES = 4_096;
 
-/** A call and its envelope as JSON with their bytes, or an error that names the wrong field. */
-export type EncodedCall =
-  { readonly envelope: string; readonly json: string; readonly bytes: number } | { readonly error: string };
+/** The {@link CallEntry} of a call as JSON with its bytes, or an error that names the wrong field. */
+export type EncodedCall = { readonly entry: string; readonly bytes: number } | { readonly error: string };
 
 /** Checks a request and writes it as JSON under the number `id`. Never throws. */
 export function encodeCall(id: number, request: ToolCallRequest): EncodedCall {
@@ -33,25 +32,19 @@ export function encodeCall(id: number, request: ToolCallRequest): EncodedCall {
       idempotency_key: request.idempotency_key,
       timeout_ms: request.timeout_ms,
       result_char_limit: request.result_char_limit,
-    } satisfies CallFrame);
+    } satisfies Record<keyof CallFrame, unknown>);
   } catch (error) {
     return { error: `arguments cannot be written as JSON (${describeError(error)})` };
   }
   // An object may become another value, or none, by its toJSON.
   if (!json.startsWith('{"arguments":{')) return { error: 'arguments must be a JSON object' };
 
-  const callBytes = Buffer.byteLength(json);
-  const envelope = JSON.stringify([
-    id,
-    request.tool_name,
-    request.timeout_ms ?? 0,
-    callBytes,
-  ] satisfies CallEnvelope);
-  const bytes = callBytes + Buffer.byteLength(envelope);
+  const entry = JSON.stringify([id, request.tool_name, request.timeout_ms ?? 0, json] satisfies CallEntry);
+  const bytes = Buffer.byteLength(entry);
   if (bytes > FRAME_BYTES_MAX - FRAME_RESERVE_BYTES) {
     return { error: `arguments are too large: the call takes ${bytes} bytes, the cap is ${FRAME_BYTES_MAX}` };
   }
-  return { envelope, json, bytes };
+  return { entry, bytes };
 }
 
 function refuseOutside(field: string, value: number | undefined, max: number): string | undefined {

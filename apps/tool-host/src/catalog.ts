@@ -67,7 +67,7 @@ export async function readCatalog(
   const tools: ToolManifest[] = [];
   const waiting = candidates.modules.values();
   // At most one inspection per thread: the import timeout must not run while a module waits for a thread.
-  const inspectors = Array.from({ length: threads.lanes.fast }, async () => {
+  const inspectors = Array.from({ length: settings.threads }, async () => {
     for (const candidate of waiting) {
       const found = await inspectCandidate(candidate, threads, settings);
       if ('reason' in found) problems.push(found);

@@ -2,7 +2,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import type { Readable, Writable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { keptEnvironment } from './config.ts';
-import { createFrameReader, encodeFrameOf } from './frames.ts';
+import { createFrameReader, encodeFrame } from './frames.ts';
 import type { LogSource } from './options.ts';
 import { FROM_HOST_FD, TO_HOST_FD, type FromHost, type ToHost } from './protocol.ts';
 import { isToolOutput } from './thread-output.ts';
@@ -30,8 +30,8 @@ export interface ChildOptions {
 export interface Child {
   readonly pid: number | undefined;
   send(frame: ToHost): void;
-  /** Sends a frame given as text parts. */
-  sendText(parts: readonly string[]): void;
+  /** Sends a frame given as JSON. */
+  sendJson(json: string): void;
   /** Closes the lifeline; the child exits at once. */
   release(): void;
   kill(): void;
@@ -68,7 +68,7 @@ export function startChild(options: ChildOptions): Child {
     );
   } catch (error) {
     queueMicrotask(() => goneBecause(`it could not be started: ${(error as Error).message}`));
-    return { pid: undefined, send() {}, sendText() {}, release() {}, kill() {} };
+    return { pid: undefined, send() {}, sendJson() {}, release() {}, kill() {} };
   }
 
   const toHost = child.stdio[TO_HOST_FD] as Writable | null;
@@ -109,14 +109,14 @@ export function startChild(options: ChildOptions): Child {
     });
   });
 
-  function sendText(parts: readonly string[]): void {
-    if (!gone && toHost?.writable === true) toHost.write(encodeFrameOf(parts));
+  function sendJson(json: string): void {
+    if (!gone && toHost?.writable === true) toHost.write(encodeFrame(json));
   }
 
   return {
     pid: child.pid,
-    send: (frame) => sendText([JSON.stringify(frame)]),
-    sendText,
+    send: (frame) => sendJson(JSON.stringify(frame)),
+    sendJson,
     release() {
       child.stdin?.destroy();
       toHost?.end();

@@ -1,12 +1,11 @@
 import { startChild, type Child } from './child.ts';
 import { encodeCall } from './call-request.ts';
-import { ERROR_CHARS_MAX, type ToolCallOutcome, type ToolCallStatus, type ToolCatalog } from './contract.ts';
+import type { ToolCallOutcome, ToolCallRequest, ToolCatalog } from './contract.ts';
 import { explainGivenUp } from './explain.ts';
-import { createFifo } from './fifo.ts';
 import { ToolHostClosedError, ToolHostUnavailableError, type ToolHost } from './tool-host.ts';
 import { hostSettings, type ToolHostOptions } from './options.ts';
-import type { FromHost, OutcomeFrame } from './protocol.ts';
-import { cutText } from './text.ts';
+import { crash, endedOutcome, outcomeOf, type PendingCall } from './pending-call.ts';
+import type { FromHost } from './protocol.ts';
 
 /** Calls the host may hold at a time; others wait here, where a crash of the host does not affect them. */
 const WINDOW_CALLS_MAX = 4_096;
@@ -28,33 +27,8 @@ const CANCEL_TIMEOUT_MS = 2_000;
 /** Resends of a call whose host died before any call may have run. A call that may have run is resent once. */
 const RESENDS_MAX = 3;
 
-interface Dispatch {
-  readonly outcomes: ToolCallOutcome[];
-  missing: number;
-  readonly resolve: (outcomes: ToolCallOutcome[]) => void;
-  readonly reject: (error: Error) => void;
-  cancelled: boolean;
-  settled: boolean;
-}
-
-interface PendingCall {
-  readonly id: number;
-  readonly callId: string;
-  readonly toolName: string;
-  readonly envelope: string;
-  readonly json: string;
-  readonly bytes: number;
-  readonly dispatch: Dispatch;
-  readonly position: number;
-  starting: boolean;
-  resends: number;
-  /** A host ended while the call may have been running. */
-  interrupted: boolean;
-}
-
 /** Threads drop their input once it is answered, so a small heap saves memory. */
 const HEAP_ARGUMENTS = ['--max-semi-space-size=4', '--heap-growing-percent=50'];
-
 /** Silences the warning of the type stripper, which has no other switch. */
 const QUIET_ARGUMENTS = ['--disable-warning=ExperimentalWarning'];
 
@@ -68,17 +42,17 @@ export async function startToolHost(options: ToolHostOptions): Promise<ToolHost>
   const settings = hostSettings(options);
   const onLog = options.onLog ?? (() => {});
   /** Calls that wait for the window or for a host. */
-  const queue = createFifo<PendingCall>();
+  const waiting = new Set<PendingCall>();
   /** Calls sent to the host. */
   const sent = new Map<number, PendingCall>();
-  const dispatches = new Set<Dispatch>();
+  const callsOfSignal = new WeakMap<AbortSignal, Set<PendingCall>>();
   let sentBytes = 0;
   let catalog: ToolCatalog = { tools: [], problems: [] };
   /** Tools whose calls may be repeated. */
   let repeatable: ReadonlySet<string> = new Set();
   let child: Child | undefined;
-  let ready = false;
-  let closed = false;
+  let state: 'first start' | 'starting' | 'ready' | 'closed' = 'first start';
+  let sending = false;
   let nextId = 1;
   let startedMs = 0;
   let deathsInARow = 0;
@@ -106,19 +80,7 @@ export async function startToolHost(options: ToolHostOptions): Promise<ToolHost>
     unanswered = 0;
     switch (frame.kind) {
       case 'ready':
-        catalog = frame.catalog;
-        repeatable = new Set(
-          catalog.tools.filter(({ side_effects }) => side_effects !== 'once').map(({ name }) => name),
-        );
-        // The caller of the first start reads the problems itself; of restarts they are only logged.
-        if (!catalogUnknown) {
-          for (const { file, reason } of catalog.problems)
-            onLog(`[tool-host] tool module left out: ${file}: ${reason}`, 'host');
-        }
-        ready = true;
-        failedStarts = 0;
-        firstReady.resolve();
-        sendCalls();
+        onReady(frame.catalog);
         return;
       case 'starting':
         for (const id of frame.ids) {
@@ -127,151 +89,149 @@ export async function startToolHost(options: ToolHostOptions): Promise<ToolHost>
         }
         return;
       case 'outcomes':
-        for (const outcome of frame.outcomes) onOutcome(outcome);
-        sendCalls();
+        for (const outcome of frame.outcomes) {
+          const call = takeSent(outcome.id);
+          call?.resolve(outcomeOf(call, outcome));
+        }
+        planSend();
         return;
       case 'pong':
         return;
     }
   }
 
-  function onOutcome(frame: OutcomeFrame): void {
-    const call = sent.get(frame.id);
-    if (call === undefined) return;
-    sent.delete(frame.id);
-    sentBytes -= call.bytes;
-    deliver(call, outcomeOf(call, frame));
+  function onReady(found: ToolCatalog): void {
+    catalog = found;
+    const harmless = catalog.tools.filter(({ side_effects }) => side_effects !== 'once');
+    repeatable = new Set(harmless.map(({ name }) => name));
+    // The caller of the first start reads the problems itself; of restarts they are only logged.
+    if (state === 'starting') {
+      for (const { file, reason } of catalog.problems)
+        onLog(`[tool-host] tool module left out: ${file}: ${reason}`, 'host');
+    }
+    if (state !== 'closed') state = 'ready';
+    failedStarts = 0;
+    firstReady.resolve();
+    send();
   }
 
-  function deliver(call: PendingCall, outcome: ToolCallOutcome): void {
-    const { dispatch } = call;
-    dispatch.outcomes[call.position] = outcome;
-    dispatch.missing -= 1;
-    if (dispatch.missing === 0) settle(dispatch, undefined);
+  function takeSent(id: number): PendingCall | undefined {
+    const call = sent.get(id);
+    if (call !== undefined && sent.delete(id)) sentBytes -= call.bytes;
+    return call;
   }
 
-  function settle(dispatch: Dispatch, error: Error | undefined): void {
-    if (dispatch.settled) return;
-    dispatch.settled = true;
-    dispatches.delete(dispatch);
-    if (error === undefined) dispatch.resolve(dispatch.outcomes);
-    else dispatch.reject(error);
+  /** Plans to send the calls of this turn together. */
+  function planSend(): void {
+    if (sending) return;
+    sending = true;
+    queueMicrotask(send);
   }
 
-  function sendCalls(): void {
-    if (!ready || child === undefined) return;
-    let envelopes: string[] = [];
-    let calls: string[] = [];
-    let chars = 0;
+  function send(): void {
+    sending = false;
+    if (state !== 'ready') return;
+    let entries: string[] = [];
+    let interrupted: number[] = [];
+    let bytes = 0;
     const flush = (): void => {
-      if (calls.length > 0)
-        child?.sendText([`{"kind":"calls","calls":[${envelopes.join(',')}]}\n`, ...calls]);
-      envelopes = [];
-      calls = [];
-      chars = 0;
+      if (entries.length === 0) return;
+      const calls = entries.join(',');
+      child?.sendJson(`{"kind":"calls","interrupted":${JSON.stringify(interrupted)},"calls":[${calls}]}`);
+      entries = [];
+      interrupted = [];
+      bytes = 0;
     };
-    while (sent.size < WINDOW_CALLS_MAX && sentBytes < WINDOW_BYTES_MAX) {
-      const call = queue.shift();
-      if (call === undefined) break;
-      if (call.dispatch.settled) continue;
+    for (const call of waiting) {
+      if (sent.size >= WINDOW_CALLS_MAX || sentBytes >= WINDOW_BYTES_MAX) break;
+      waiting.delete(call);
       // The module has changed meanwhile.
-      if (call.interrupted && !repeatable.has(call.toolName)) {
-        deliver(call, interruptedOutcome(call, true, 'the tool host ended while the call was under way'));
+      if (call.interrupted && !repeatable.has(call.request.tool_name)) {
+        crash(call, true, 'the tool host ended while the call was under way');
         continue;
       }
-      if (chars > 0 && chars + call.bytes > FRAME_BYTES_WANTED) flush();
+      if (bytes > 0 && bytes + call.bytes > FRAME_BYTES_WANTED) flush();
       sent.set(call.id, call);
       sentBytes += call.bytes;
-      envelopes.push(call.interrupted ? `${call.envelope.slice(0, -1)},1]` : call.envelope);
-      calls.push(call.json);
-      chars += call.json.length;
+      if (call.interrupted) interrupted.push(call.id);
+      entries.push(call.entry);
+      bytes += call.bytes;
     }
     flush();
   }
 
   function onGone(reason: string, said: string): void {
-    const wasReady = ready;
     child = undefined;
-    ready = false;
-    if (closed) {
+    if (state === 'closed') {
       gone.resolve();
       return;
     }
     onLog(`[tool-host] process gone: ${reason}${said}`, 'host');
-    const interrupted = [...sent.values()];
-    sent.clear();
-    sentBytes = 0;
-    // Calls that end here, or are resent alone, explain the crash: calls that had not started did not cause it.
-    const isExplained = interrupted.some(({ starting }) => starting);
-    for (const call of interrupted) {
-      if (mayBeSent(call)) {
-        if (!isExplained) call.resends += 1;
-        call.interrupted ||= call.starting;
-        call.starting = false;
-        queue.push(call);
-      } else {
-        deliver(
-          call,
-          interruptedOutcome(
-            call,
-            call.starting || call.interrupted,
-            `the tool host ended while the call was under way: ${reason}`,
-          ),
-        );
-      }
-    }
-
+    takeBack(reason);
     if (performance.now() - startedMs > STABLE_AFTER_MS) deathsInARow = 0;
     deathsInARow += 1;
-    if (!wasReady) failedStarts += 1;
-    if (failedStarts >= FAILED_STARTS_MAX || (!wasReady && catalogUnknown)) {
+    if (state !== 'ready') failedStarts += 1;
+    if (failedStarts >= FAILED_STARTS_MAX || state === 'first start') {
       const problem = `the tool host does not come up: ${reason}`;
-      for (const call of queue.takeWhere(() => true))
-        call.dispatch.outcomes[call.position] = interruptedOutcome(call, call.interrupted, problem);
-      rejectWaiting((outcomes) => new ToolHostUnavailableError(`${problem}${said}`, outcomes));
+      firstReady.reject(new ToolHostUnavailableError(`${problem}${said}`));
+      for (const call of waiting) crash(call, call.interrupted, problem, true);
+      waiting.clear();
       return;
     }
+    state = 'starting';
     const delayMs = deathsInARow === 1 ? 0 : RESTART_DELAY_MS_MIN * 2 ** (deathsInARow - 2);
     restartTimer = setTimeout(start, Math.min(RESTART_DELAY_MS_MAX, delayMs));
   }
 
-  /**
-   * Whether the call may be sent. A call that may have run is resent only once, because it may be the cause of the crash.
-   */
-  function mayBeSent(call: PendingCall): boolean {
-    if (call.dispatch.cancelled || call.resends >= RESENDS_MAX) return false;
-    return !call.starting || (!call.interrupted && repeatable.has(call.toolName));
-  }
-
-  function rejectWaiting(errorWith: (outcomes?: readonly ToolCallOutcome[]) => Error): void {
-    firstReady.reject(errorWith());
-    for (const dispatch of dispatches) settle(dispatch, errorWith(dispatch.outcomes));
-    queue.takeWhere(() => true);
-  }
-
-  /** Starts the host again on the next call after it was given up. */
-  function ensureStarting(): void {
-    if (child === undefined && restartTimer === undefined) start();
-  }
-
-  function cancel(dispatch: Dispatch): void {
-    dispatch.cancelled = true;
-    for (const call of queue.takeWhere((waiting) => waiting.dispatch === dispatch)) {
-      deliver(call, interruptedOutcome(call, call.interrupted, explainGivenUp(call.interrupted)));
-    }
-    const ids = [...sent.values()].filter((call) => call.dispatch === dispatch).map((call) => call.id);
-    if (ids.length === 0) return;
-    child?.send({ kind: 'cancel', ids });
-    setTimeout(() => {
-      for (const id of ids) {
-        const call = sent.get(id);
-        if (call === undefined) continue;
-        sent.delete(id);
-        sentBytes -= call.bytes;
-        deliver(call, interruptedOutcome(call, true, 'AbortError: the caller gave up'));
+  /** Ends the calls of a host that has died, or queues them for the next. */
+  function takeBack(reason: string): void {
+    const lost = [...sent.values()];
+    sent.clear();
+    sentBytes = 0;
+    // Calls that end here, or are resent alone, explain the crash: calls that had not started did not cause it.
+    const isExplained = lost.some(({ starting }) => starting);
+    for (const call of lost) {
+      if (!mayBeSent(call)) {
+        const error = `the tool host ended while the call was under way: ${reason}`;
+        crash(call, call.starting || call.interrupted, error);
+        continue;
       }
-      sendCalls();
+      if (!isExplained) call.resends += 1;
+      call.interrupted ||= call.starting;
+      call.starting = false;
+      waiting.add(call);
+    }
+  }
+
+  /** Whether the call may be resent: once if it may have run, because it may be the cause of the crash. */
+  function mayBeSent(call: PendingCall): boolean {
+    if (call.cancelled || call.resends >= RESENDS_MAX) return false;
+    return !call.starting || (!call.interrupted && repeatable.has(call.request.tool_name));
+  }
+
+  function cancel(call: PendingCall): void {
+    call.cancelled = true;
+    if (waiting.delete(call)) {
+      crash(call, call.interrupted, explainGivenUp(call.interrupted));
+      return;
+    }
+    child?.send({ kind: 'cancel', id: call.id });
+    setTimeout(() => {
+      if (takeSent(call.id) !== undefined) crash(call, true, 'AbortError: the caller gave up');
+      planSend();
     }, CANCEL_TIMEOUT_MS).unref();
+  }
+
+  /** Returns the calls to cancel with the signal. One listener for all: a signal searches its listeners one by one. */
+  function callsOf(signal: AbortSignal): Set<PendingCall> {
+    let calls = callsOfSignal.get(signal);
+    if (calls === undefined) {
+      const watched = new Set<PendingCall>();
+      signal.addEventListener('abort', () => watched.forEach(cancel), { once: true });
+      callsOfSignal.set(signal, watched);
+      calls = watched;
+    }
+    return calls;
   }
 
   const pinger = setInterval(() => {
@@ -283,74 +243,77 @@ export async function startToolHost(options: ToolHostOptions): Promise<ToolHost>
       return;
     }
     unanswered += 1;
-    child.send({ kind: 'ping', request: unanswered });
+    child.send({ kind: 'ping' });
   }, PING_EVERY_MS);
   pinger.unref();
 
-  let catalogUnknown = true;
   start();
   await firstReady.promise.catch((error: unknown) => {
     clearInterval(pinger);
-    closed = true;
     throw error;
   });
-  catalogUnknown = false;
+
+  async function runCall(
+    request: ToolCallRequest,
+    { signal }: { readonly signal?: AbortSignal } = {},
+  ): Promise<ToolCallOutcome> {
+    const encoded = encodeCall(nextId, request);
+    if ('error' in encoded) return endedOutcome(request, 'failed', false, encoded.error);
+    if (signal?.aborted === true) return endedOutcome(request, 'crashed', false, explainGivenUp(false));
+    const { promise, resolve } = Promise.withResolvers<ToolCallOutcome>();
+    const call: PendingCall = {
+      id: nextId,
+      request,
+      entry: encoded.entry,
+      bytes: encoded.bytes,
+      resolve,
+      starting: false,
+      resends: 0,
+      interrupted: false,
+      cancelled: false,
+    };
+    nextId += 1;
+    if (state === 'closed') {
+      crash(call, false, new ToolHostClosedError().message, true);
+      return promise;
+    }
+    waiting.add(call);
+    // A host that was given up is tried again.
+    if (child === undefined && restartTimer === undefined) start();
+    planSend();
+    if (signal === undefined) return promise;
+    const calls = callsOf(signal);
+    calls.add(call);
+    const outcome = await promise;
+    calls.delete(call);
+    return outcome;
+  }
+
+  const isClosed = (): boolean => state === 'closed';
 
   return {
     listTools: () => catalog.tools,
     listProblems: () => catalog.problems,
     pid: () => child?.pid,
-    runCalls(requests, runOptions) {
-      if (closed) return Promise.reject(new ToolHostClosedError());
-      const { promise, resolve, reject } = Promise.withResolvers<ToolCallOutcome[]>();
-      const dispatch: Dispatch = {
-        outcomes: new Array<ToolCallOutcome>(requests.length),
-        missing: requests.length,
-        resolve,
-        reject,
-        cancelled: false,
-        settled: false,
-      };
-      dispatches.add(dispatch);
-      const signal = runOptions?.signal;
-      for (const [position, request] of requests.entries()) {
-        const id = nextId;
-        nextId += 1;
-        const encoded = encodeCall(id, request);
-        const call: PendingCall = {
-          id,
-          callId: request.call_id,
-          toolName: request.tool_name,
-          envelope: 'json' in encoded ? encoded.envelope : '',
-          json: 'json' in encoded ? encoded.json : '',
-          bytes: 'json' in encoded ? encoded.bytes : 0,
-          dispatch,
-          position,
-          starting: false,
-          resends: 0,
-          interrupted: false,
-        };
-        if ('error' in encoded) deliver(call, endedOutcome(call, 'failed', false, encoded.error));
-        else queue.push(call);
-      }
-      if (requests.length === 0) settle(dispatch, undefined);
-      else if (signal?.aborted === true) cancel(dispatch);
-      else if (signal !== undefined) {
-        const onAbort = (): void => cancel(dispatch);
-        signal.addEventListener('abort', onAbort, { once: true });
-        const stopListening = (): void => signal.removeEventListener('abort', onAbort);
-        promise.then(stopListening, stopListening);
-      }
-      if (queue.size > 0) ensureStarting();
-      sendCalls();
-      return promise;
+    runCall,
+    async runCalls(requests, runOptions) {
+      if (isClosed()) throw new ToolHostClosedError();
+      const outcomes = await Promise.all(requests.map((request) => runCall(request, runOptions)));
+      const away = outcomes.find(({ unavailable }) => unavailable === true);
+      if (away === undefined) return outcomes;
+      if (isClosed()) throw new ToolHostClosedError();
+      throw new ToolHostUnavailableError(away.result, outcomes);
     },
     async close() {
-      if (!closed) {
-        closed = true;
+      if (state !== 'closed') {
+        state = 'closed';
         clearInterval(pinger);
         clearTimeout(restartTimer);
-        rejectWaiting(() => new ToolHostClosedError());
+        const { message } = new ToolHostClosedError();
+        for (const call of waiting) crash(call, call.interrupted, message, true);
+        for (const call of sent.values()) crash(call, call.starting || call.interrupted, message, true);
+        waiting.clear();
+        sent.clear();
         if (child === undefined) gone.resolve();
         child?.release();
       }
@@ -359,24 +322,4 @@ export async function startToolHost(options: ToolHostOptions): Promise<ToolHost>
       clearTimeout(patience);
     },
   };
-}
-
-/** Field by field: this runs for every call, and a spread costs ten times as much. */
-function outcomeOf(call: PendingCall, frame: OutcomeFrame): ToolCallOutcome {
-  const { status, result, truncated, duration_ms, started, error } = frame;
-  const outcome = { call_id: call.callId, status, result, truncated, duration_ms, started };
-  return error === undefined ? outcome : { ...outcome, error };
-}
-
-function endedOutcome(
-  call: PendingCall,
-  status: ToolCallStatus,
-  started: boolean,
-  error: string,
-): ToolCallOutcome {
-  return { call_id: call.callId, status, result: error, truncated: false, duration_ms: 0, started, error };
-}
-
-function interruptedOutcome(call: PendingCall, started: boolean, error: string): ToolCallOutcome {
-  return endedOutcome(call, 'crashed', started, cutText(error, ERROR_CHARS_MAX));
 }

@@ -13,6 +13,17 @@ export type SideEffects = 'none' | 'idempotent' | 'once';
 /** Default of a module without the export: such a call is not repeated. */
 export const SIDE_EFFECTS_DEFAULT: SideEffects = 'once';
 
+/**
+ * Class of a tool, which decides on its threads.
+ * - `fast`: its calls take a few milliseconds; calls fill one thread before they take the next.
+ * - `slow`: its calls wait or compute for longer; calls are spread over threads of their own.
+ */
+export type Speed = 'fast' | 'slow';
+/** Default of a module without the export. */
+export const SPEED_DEFAULT: Speed = 'fast';
+/** Maximum `concurrency` of a module. */
+export const CONCURRENCY_MAX = 10_000;
+
 /** Default timeout of a call. Unit: milliseconds. */
 export const TIMEOUT_MS_DEFAULT = 30_000;
 /** Maximum timeout that a module or a request may set. Unit: milliseconds. */
@@ -47,6 +58,12 @@ export interface ToolModule {
   readonly parameters: Readonly<Record<string, unknown>>;
   /** Default: {@link SIDE_EFFECTS_DEFAULT}. */
   readonly sideEffects?: SideEffects;
+  /** Default: {@link SPEED_DEFAULT}. */
+  readonly speed?: Speed;
+  /**
+   * Number of calls that may wait at a time, 1 to {@link CONCURRENCY_MAX}. Another process runs such a module, in one thread.
+   */
+  readonly concurrency?: number;
   /** Default: {@link TIMEOUT_MS_DEFAULT}, at most {@link TIMEOUT_MS_MAX}. */
   readonly timeoutMs?: number;
   /** Default: {@link RESULT_CHAR_LIMIT_DEFAULT}, at most {@link RESULT_CHAR_LIMIT_MAX}. */
@@ -61,6 +78,9 @@ export interface ToolManifest {
   readonly description: string;
   readonly parameters: Readonly<Record<string, unknown>>;
   readonly side_effects: SideEffects;
+  readonly speed: Speed;
+  /** The module's `concurrency`, or null. This host does not run a module that has one. */
+  readonly concurrency: number | null;
   readonly timeout_ms: number;
   readonly result_char_limit: number;
   /** Absolute path of the module. */
@@ -117,4 +137,6 @@ export interface ToolCallOutcome {
   /** False only if the tool's function was certainly not entered: such a call may be repeated whatever its side effects. */
   readonly started: boolean;
   readonly error?: string;
+  /** True if no tool host could be started, or the host was closed. Never caused by a tool. */
+  readonly unavailable?: true;
 }

@@ -1,32 +1,24 @@
 import type { ToolManifest } from './contract.ts';
 import type { HostSettings } from './protocol.ts';
-import type { EndedWhy, ThreadEnd } from './settle.ts';
 import { describeError } from './text.ts';
+import type { EndedWhy, ThreadEnd } from './verdict.ts';
 
 /** Returns the text of an out-of-memory end. All texts of this file reach the model and the log. */
-
 export function outOfMemory(settings: HostSettings): string {
   return `out of memory (a thread has ${settings.thread_memory_mb} MB)`;
 }
 
 /** Returns the reason for stopping a thread. */
 export function describeEnd(end: ThreadEnd, settings: HostSettings): string {
-  switch (end) {
-    case 'deadline':
-      return 'another call ran over its deadline';
-    case 'cancelled':
-      return 'the caller gave up';
-    case 'load_timeout':
-      return `importing a module took longer than ${settings.load_timeout_ms} ms`;
-    case 'not_imported':
-      return 'a module could not be imported';
-    case 'no_start':
-      return `no thread began the task in time`;
-    case 'stuck':
-      return 'code left running by an ended call blocked it';
-    case 'crash':
-      return 'it crashed';
-  }
+  const texts: Readonly<Record<ThreadEnd, string>> = {
+    deadline: 'another call ran over its deadline',
+    cancelled: 'the caller gave up',
+    load_timeout: `importing a module took longer than ${settings.load_timeout_ms} ms`,
+    no_start: 'no thread began the task in time',
+    stuck: 'code left running by an ended call blocked it',
+    crash: 'it crashed',
+  };
+  return texts[end];
 }
 
 /** Returns the reason for a crash, by the pool's error. */
@@ -56,22 +48,22 @@ export function explainNotImported(toolName: string, reason: string): string {
   return `the module of ${toolName} could not be imported by a new thread (${reason})`;
 }
 
+/** Returns the error text of a call of a module that no thread may run, or undefined. */
+export function explainRefused(toolName: string, tool: ToolManifest | undefined): string | undefined {
+  if (tool === undefined)
+    return `Tool not found: ${toolName}. It has no module here any more; go on without it.`;
+  if (tool.concurrency === null) return undefined;
+  return `${toolName} exports concurrency, so another process runs it; the threads of this host do not.`;
+}
+
 /** Returns the error text of a call that ended with its thread. */
 export function explain(why: EndedWhy, tool: ToolManifest, timeoutMs: number, detail: string): string {
-  switch (why) {
-    case 'deadline':
-      return `TimeoutError: ${tool.name} ran longer than ${timeoutMs} ms and was stopped with its thread`;
-    case 'cancelled':
-      return 'AbortError: the caller gave up';
-    case 'module':
-      return explainNotImported(tool.name, detail);
-    case 'thread':
-      return `no thread could run ${tool.name} (${detail})`;
-    case 'culprit':
-      return `${tool.name} ended its thread: ${detail}`;
-    case 'neighbour':
-      return `${tool.name} was interrupted because its thread ended (${detail})`;
-    case 'outcome_lost':
-      return `${tool.name} ran, but its result was lost with its thread (${detail})`;
-  }
+  const texts: Readonly<Record<EndedWhy, string>> = {
+    deadline: `TimeoutError: ${tool.name} ran longer than ${timeoutMs} ms and was stopped with its thread`,
+    cancelled: 'AbortError: the caller gave up',
+    thread: `no thread could run ${tool.name} (${detail})`,
+    culprit: `${tool.name} ended its thread: ${detail}`,
+    neighbour: `${tool.name} was interrupted because its thread ended (${detail})`,
+  };
+  return texts[why];
 }

@@ -1,7 +1,7 @@
 /**
  * Runs module tools, the operator's own code, in threads of a child process.
  *
- * worker ── client ══ frames over pipes ══ host ── scheduler ── Piscina threads ── tool modules
+ * worker ── client ══ frames over pipes ══ host ── scheduler ── sessions ── Piscina threads ── tool modules
  *
  * The child has no key, no database and no lease. Each call ends in exactly one outcome. A thread that hangs, exits or
  * fills its memory is ended, and its other calls go on elsewhere; a dead process is restarted. Tools are trusted code: they
@@ -21,7 +21,9 @@ export {
   RESULT_CHAR_LIMIT_MAX,
   TIMEOUT_MS_MAX,
   TOOL_NAME_PATTERN,
+  CONCURRENCY_MAX,
   type SideEffects,
+  type Speed,
   type ToolCallOutcome,
   type ToolCallRequest,
   type ToolCallStatus,

@@ -1,23 +1,29 @@
 import { pathToFileURL } from 'node:url';
 import {
+  CONCURRENCY_MAX,
   RESULT_CHAR_LIMIT_DEFAULT,
   RESULT_CHAR_LIMIT_MAX,
   SIDE_EFFECTS_DEFAULT,
+  SPEED_DEFAULT,
   TIMEOUT_MS_DEFAULT,
   TIMEOUT_MS_MAX,
   type SideEffects,
+  type Speed,
   type ToolModule,
 } from './contract.ts';
-import type { ModuleInspection } from './task.ts';
+import type { ModuleInspection } from './thread-messages.ts';
 
 type RunFunction = ToolModule['run'];
 
+const SPEEDS: readonly Speed[] = ['fast', 'slow'];
 const SIDE_EFFECTS: readonly SideEffects[] = ['none', 'idempotent', 'once'];
 const EXPORTS: readonly (keyof ToolModule)[] = [
   'description',
   'parameters',
   'run',
   'sideEffects',
+  'speed',
+  'concurrency',
   'timeoutMs',
   'resultCharLimit',
 ];
@@ -26,16 +32,13 @@ const APPROVALS_ARE_SET =
   'by PATCH /v1/agents/{agent_id}/tools/approval/{tool_name} or its tool rule requires_approval';
 const functionOfFile = new Map<string, RunFunction>();
 
-/** Returns the `run` of a module that this thread has imported, or undefined. */
-export function loadedRun(file: string): RunFunction | undefined {
-  return functionOfFile.get(file);
-}
-
 /**
- * Imports the module, once per thread, and returns its `run`.
+ * Returns the `run` of the module, imported once per thread.
  * Throws: the error of the import.
  */
 export async function loadRun(file: string): Promise<RunFunction> {
+  const loaded = functionOfFile.get(file);
+  if (loaded !== undefined) return loaded;
   const exports = await importExports(file);
   const { run } = exports;
   if (typeof run !== 'function') throw new TypeError(`${file} exports no function named run`);
@@ -72,6 +75,12 @@ export async function inspect(file: string): Promise<ModuleInspection> {
   if (!SIDE_EFFECTS.includes(sideEffects as SideEffects)) {
     return refuse(`sideEffects must be one of ${SIDE_EFFECTS.map((name) => `'${name}'`).join(', ')}`);
   }
+  const speed = exports['speed'] ?? SPEED_DEFAULT;
+  if (!SPEEDS.includes(speed as Speed)) return refuse(`speed must be 'fast' or 'slow'`);
+  const concurrency = exports['concurrency'] ?? null;
+  if (concurrency !== null && !isWithin(concurrency, CONCURRENCY_MAX)) {
+    return refuse(`concurrency must be a whole number of calls from 1 to ${CONCURRENCY_MAX}`);
+  }
   const timeoutMs = exports['timeoutMs'] ?? TIMEOUT_MS_DEFAULT;
   if (!isWithin(timeoutMs, TIMEOUT_MS_MAX)) {
     return refuse(`timeoutMs must be a whole number of milliseconds from 1 to ${TIMEOUT_MS_MAX}`);
@@ -85,6 +94,8 @@ export async function inspect(file: string): Promise<ModuleInspection> {
     description,
     parameters: schema,
     side_effects: sideEffects as SideEffects,
+    speed: speed as Speed,
+    concurrency,
     timeout_ms: timeoutMs,
     result_char_limit: resultCharLimit,
   };

@@ -17,8 +17,8 @@ export interface ToolHostOptions {
   /** Folders of tool modules, in order of precedence. A missing folder is a problem in the catalog, not an error. */
   readonly toolsDirs: readonly string[];
   /**
-   * Threads for fast calls, started at once, 1 to 64. Up to twice as many more (at least two) are started for waiting slow
-   * calls, and end when idle. Default: the number of processors, at most 4.
+   * Threads for fast calls, started at once, 1 to 64. More are started while calls wait, and end when idle: each class
+   * of tools has up to twice this number plus one. Default: the number of processors, at most 4.
    */
   readonly threads?: number;
   /** Concurrent asynchronous calls per thread, 1 to 256. Default: 16. */

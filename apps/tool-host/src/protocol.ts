@@ -1,4 +1,4 @@
-import type { ToolCallStatus, ToolCatalog } from './contract.ts';
+import type { ToolCallOutcome, ToolCallRequest, ToolCatalog } from './contract.ts';
 
 /**
  * Messages between the worker's side and the tool host, one object per frame.
@@ -6,44 +6,17 @@ import type { ToolCallStatus, ToolCatalog } from './contract.ts';
  * length is checked.
  */
 
-/** A call as its thread reads it. The host forwards this text unread. */
-export interface CallFrame {
-  /** The client's number of the call. */
+/** A call as its thread reads it, under the client's number. The host forwards this text unread. */
+export type CallFrame = Omit<ToolCallRequest, 'call_id'> & {
   readonly id: number;
-  readonly tool_name: string;
   readonly arguments: Record<string, unknown>;
-  readonly agent_id: string;
-  readonly run_id: string;
-  readonly tool_use_id: string;
-  readonly idempotency_key: string;
-  readonly timeout_ms?: number | undefined;
-  readonly result_char_limit?: number | undefined;
-  /** Added by the host: the function was entered before, in a thread that has ended. */
-  readonly entered_before?: true;
-}
+};
 
-/**
- * A call as the host reads it: number, tool, timeout in milliseconds or 0, bytes of its {@link CallFrame} as JSON, and 1 if
- * a host ended while it may have been running, so that it runs alone.
- */
-export type CallEnvelope = readonly [
-  id: number,
-  toolName: string,
-  timeoutMs: number,
-  bytes: number,
-  interrupted?: 1,
-];
+/** A call as the host reads it: number, tool, timeout in milliseconds or 0, and its {@link CallFrame} as JSON. */
+export type CallEntry = readonly [id: number, toolName: string, timeoutMs: number, json: string];
 
 /** An outcome from the host; the client replaces the number by the caller's key. */
-export interface OutcomeFrame {
-  readonly id: number;
-  readonly status: ToolCallStatus;
-  readonly result: string;
-  readonly truncated: boolean;
-  readonly duration_ms: number;
-  readonly started: boolean;
-  readonly error?: string;
-}
+export type OutcomeFrame = Omit<ToolCallOutcome, 'call_id' | 'unavailable'> & { readonly id: number };
 
 /** Settings of the host, sent once, first. */
 export interface HostSettings {
@@ -57,17 +30,21 @@ export interface HostSettings {
 
 export type ToHost =
   | { readonly kind: 'configure'; readonly settings: HostSettings }
-  /** The calls' own JSON follows as the attachment of the frame, one after the other. */
-  | { readonly kind: 'calls'; readonly calls: readonly CallEnvelope[] }
-  | { readonly kind: 'cancel'; readonly ids: readonly number[] }
-  | { readonly kind: 'ping'; readonly request: number };
+  /** `interrupted`: a host ended while these calls may have been running, so each runs alone. */
+  | {
+      readonly kind: 'calls';
+      readonly calls: readonly CallEntry[];
+      readonly interrupted: readonly number[];
+    }
+  | { readonly kind: 'cancel'; readonly id: number }
+  | { readonly kind: 'ping' };
 
 export type FromHost =
   | { readonly kind: 'ready'; readonly catalog: ToolCatalog }
-  /** These calls are about to be handed to a thread. For tools that may run only once it is on the pipe before they start. */
+  /** These calls are about to be handed to a thread. For `once` tools the frame is on the pipe before they start. */
   | { readonly kind: 'starting'; readonly ids: readonly number[] }
   | { readonly kind: 'outcomes'; readonly outcomes: readonly OutcomeFrame[] }
-  | { readonly kind: 'pong'; readonly request: number };
+  | { readonly kind: 'pong' };
 
 /**
  * Descriptors of the child for frames, one per direction: a failed write closes its pipe unread, and the last output must

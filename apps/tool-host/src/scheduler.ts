@@ -1,48 +1,26 @@
-import { BroadcastChannel } from 'node:worker_threads';
-import { ERROR_CHARS_MAX, type ToolCallStatus, type ToolCatalog, type ToolManifest } from './contract.ts';
-import { explainGivenUp, explainNotImported } from './explain.ts';
-import { createFifo, type Fifo } from './fifo.ts';
-import {
-  afterFailure,
-  afterSuccess,
-  isHopeless,
-  isOnTrial,
-  mayBegin,
-  type ImportTrouble,
-} from './import-trouble.ts';
-import {
-  FAST_TASK_MS,
-  fastTaskCallsMax,
-  isolate,
-  laneOf,
-  learn,
-  newProfile,
-  slowTaskCalls,
-  type Lane,
-  type ToolProfile,
-} from './lanes.ts';
-import type { CallEnvelope, HostSettings, OutcomeFrame } from './protocol.ts';
-import { startTask, type CallEnd, type QueuedCall, type RunningTask } from './running-task.ts';
-import type { ThreadEnd } from './settle.ts';
-import { CANCEL_CHANNEL, type ThreadReport } from './task.ts';
+import { ERROR_CHARS_MAX, type Speed, type ToolCatalog, type ToolManifest } from './contract.ts';
+import { explainNotImported, explainRefused } from './explain.ts';
+import type { CallEntry, HostSettings } from './protocol.ts';
+import { givenUpOutcome, outcomeJson, startSession, type QueuedCall, type Session } from './session.ts';
 import { cutText } from './text.ts';
-import type { Threads } from './threads.ts';
+import type { ThreadPool, Threads } from './threads.ts';
 
-/** Interval of looks at running tasks: the accuracy of a timeout that the thread cannot keep itself. Unit: milliseconds. */
+/** Interval of looks at sessions: the accuracy of a deadline that a thread cannot keep itself. Unit: milliseconds. */
 const WATCH_EVERY_MS = 20;
-/** Run time after which a fast task no longer counts against the fast threads. Unit: milliseconds. */
-const DEMOTE_AFTER_MS = 100;
-/**
- * Time in which the first task of a tool runs alone: for a fast tool, more tasks would start threads in vain. Unit:
- * milliseconds.
- */
-const PROBE_MS = 50;
-/** Maximum argument characters per task, because a thread's heap is small. */
-const TASK_ARGUMENT_CHARS_MAX = 4 * 1024 * 1024;
+/** Time in which an ending session is expected to free its thread: a new thread costs more. Unit: milliseconds. */
+const END_WAIT_MS = 20;
+/** Maximum argument characters handed over at once, because a thread's heap is small. */
+const GROUP_CHARS_MAX = 4 * 1024 * 1024;
+/** Calls of a tool that run alone after a thread ended under its `once` calls. */
+const ALONE_CALLS = 1_000;
+/** Consecutive failures to import a module after which its waiting calls fail. */
+const IMPORT_FAILURES_MAX = 10;
+/** Pause after a failure to import a module: each attempt costs a thread. Unit: milliseconds. */
+const IMPORT_PAUSE_MS = 250;
 
 /** The effects of the scheduler. */
 export interface SchedulerPorts {
-  readonly sendOutcomes: (outcomesJson: string) => void;
+  readonly sendOutcome: (outcomeJson: string) => void;
   /** Announces calls about to start; resolves once the announcement survives this process. */
   readonly sendStarting: (ids: readonly number[]) => Promise<void>;
   readonly log: (line: string) => void;
@@ -50,353 +28,258 @@ export interface SchedulerPorts {
   readonly giveUp: (reason: string) => void;
 }
 
-/** Groups waiting calls into tasks, keeps the lanes filled, and gives every call exactly one outcome. */
+/**
+ * Hands waiting calls to threads, and gives every call exactly one outcome.
+ * A thread serves one tool at a time. A tool never has the last thread of its pool. When tools find no free thread, the
+ * oldest sessions take no more calls, and the tools with the fewest threads come next.
+ */
 export interface Scheduler {
-  /** Queues calls. `callsJson` holds the calls of the envelopes, one after the other. */
-  enqueue(envelopes: readonly CallEnvelope[], callsJson: Buffer): void;
-  /** Cancels calls: waiting calls end at once, running calls are signalled and stopped half a second later. */
-  cancel(ids: readonly number[]): void;
-  /** Sets the tools and threads. Called once, before the first call. */
-  use(catalog: ToolCatalog, threads: Threads): void;
-  /** Takes the reports of the threads. */
-  onReport(report: ThreadReport): void;
+  /** Queues calls. Calls in `interrupted` were running when a host ended: each runs alone. */
+  enqueue(calls: readonly CallEntry[], interrupted: ReadonlySet<number>): void;
+  /** Cancels a call: a waiting call ends at once, a running call is signalled and stopped half a second later. */
+  cancel(id: number): void;
 }
 
 interface ToolQueue {
-  readonly name: string;
-  readonly profile: ToolProfile;
-  readonly waiting: Fifo<QueuedCall>;
-  tool: ToolManifest | undefined;
-  /** Start of its first task. */
-  firstTaskMs: number | undefined;
-  /** Undefined while every thread could import its module. */
-  trouble: ImportTrouble | undefined;
+  readonly tool: ToolManifest;
+  readonly pool: PoolState;
+  /** Calls that may share a thread, and calls that run alone. */
+  readonly waiting: Set<QueuedCall>;
+  readonly alone: Set<QueuedCall>;
+  readonly sessions: Set<Session>;
+  /** Number of next calls that run alone, because a thread ended under `once` calls. */
+  aloneCalls: number;
+  /** Consecutive failures to import the module, and the reason and time of the last. */
+  importFailures: number;
+  importReason: string;
+  importFailedMs: number;
 }
 
-/** Creates a scheduler without tools; {@link Scheduler.use} sets them. */
-export function createScheduler(settings: HostSettings, ports: SchedulerPorts): Scheduler {
-  const queues = new Map<string, ToolQueue>();
+interface PoolState {
+  readonly speed: Speed;
+  readonly threads: ThreadPool;
   /** Queues with waiting calls, least recently served first. */
-  const ready = new Set<ToolQueue>();
-  const alone = createFifo<QueuedCall>();
+  readonly ready: Set<ToolQueue>;
+  /** Sessions with their queues, oldest first. */
+  readonly sessions: Map<Session, ToolQueue>;
+}
+
+/** Creates a scheduler of the tools. */
+export function createScheduler(
+  catalog: ToolCatalog,
+  { pools }: Pick<Threads, 'pools'>,
+  settings: HostSettings,
+  ports: SchedulerPorts,
+): Scheduler {
+  const slots = settings.calls_in_flight_per_thread;
+  const states: Readonly<Record<Speed, PoolState>> = { fast: poolState('fast'), slow: poolState('slow') };
+  const queues = new Map(catalog.tools.map((tool) => [tool.name, queueOf(tool)]));
   /** Calls without an outcome. */
   const open = new Map<number, QueuedCall>();
-  const tasks = new Map<number, RunningTask>();
-  const cancellations = new BroadcastChannel(CANCEL_CHANNEL);
-  let threads: Threads | undefined;
-  let nextTask = 1;
-  /** A call that runs alone has started: the next free slow thread is for other calls, if any wait. */
-  let isTurnOfOthers = false;
   let watch: NodeJS.Timeout | undefined;
 
-  function queueOf(name: string): ToolQueue {
-    let queue = queues.get(name);
-    if (queue === undefined) {
-      queue = {
-        name,
-        profile: newProfile(),
-        waiting: createFifo(),
-        tool: undefined,
-        firstTaskMs: undefined,
-        trouble: undefined,
-      };
-      queues.set(name, queue);
-    }
-    return queue;
+  function poolState(speed: Speed): PoolState {
+    return { speed, threads: pools[speed], ready: new Set(), sessions: new Map() };
   }
 
-  function putBack(call: QueuedCall): void {
-    const queue = queueOf(call.toolName);
-    if (queue.tool === undefined) {
-      endWaiting(
-        call,
-        'failed',
-        `Tool not found: ${call.toolName}. It has no module here any more; go on without it.`,
-      );
-      return;
-    }
-    queue.waiting.push(call);
-    ready.add(queue);
-  }
-
-  function endNotImported({ name, trouble }: ToolQueue, call: QueuedCall): void {
-    const error = explainNotImported(name, trouble?.reason ?? '');
-    endWaiting(call, 'failed', cutText(error, ERROR_CHARS_MAX));
-  }
-
-  function onImported(queue: ToolQueue, begunMs: number): void {
-    if (queue.trouble !== undefined) queue.trouble = afterSuccess(queue.trouble, begunMs);
-  }
-
-  function onNotImported(queue: ToolQueue, reason: string, begunMs: number): void {
-    ports.log(
-      `a thread could not import the module of ${queue.name} and is ended: ${reason.replaceAll(/\s*[\r\n]+\s*/g, ' ')}`,
-    );
-    queue.trouble = afterFailure(queue.trouble, reason, begunMs, performance.now());
-    // A timer may be early by a fraction of a millisecond.
-    setTimeout(fill, queue.trouble.restMs + 1);
-    if (!isHopeless(queue.trouble)) return;
-    ready.delete(queue);
-    for (const call of queue.waiting.takeWhere(() => true)) endNotImported(queue, call);
-    for (const call of alone.takeWhere(({ toolName }) => toolName === queue.name))
-      endNotImported(queue, call);
-  }
-
-  function endWaiting(call: QueuedCall, status: ToolCallStatus, error: string): void {
-    open.delete(call.id);
-    const { id } = call;
-    const outcome: OutcomeFrame = {
-      id,
-      status,
-      result: error,
-      truncated: false,
-      duration_ms: 0,
-      started: call.enteredBefore,
-      error,
+  function queueOf(tool: ToolManifest): ToolQueue {
+    return {
+      tool,
+      pool: states[tool.speed],
+      waiting: new Set(),
+      alone: new Set(),
+      sessions: new Set(),
+      aloneCalls: 0,
+      importFailures: 0,
+      importReason: '',
+      importFailedMs: -Infinity,
     };
-    ports.sendOutcomes(JSON.stringify(outcome));
   }
 
-  function runningIn(lane: 'fast' | 'slow'): number {
-    let count = 0;
-    for (const task of tasks.values()) if (task.lane === lane) count += 1;
-    return count;
+  function end(call: QueuedCall, json: string): void {
+    open.delete(call.id);
+    ports.sendOutcome(json);
   }
 
-  /** Starts tasks until the lanes are full or no call waits. */
-  function fill(): void {
-    if (threads === undefined) return;
-    while (tasks.size < threads.threadsMax) {
-      const freeSlow = threads.lanes.slow - runningIn('slow');
-      const freeFast = threads.lanes.fast - runningIn('fast');
-      // Thousands of calls may have to run alone: calls of other tools do not wait for all of them.
-      const others = isTurnOfOthers && freeSlow > 0 ? takeSlow() : [];
-      if (others.length > 0) {
-        isTurnOfOthers = false;
-        begin(others, 'slow', threads);
-        continue;
-      }
-      const suspect = freeSlow > 0 ? takeSuspect() : undefined;
-      if (suspect !== undefined) {
-        isTurnOfOthers = true;
-        begin([suspect], 'slow', threads);
-        continue;
-      }
-      const fast = freeFast > 0 ? takeFast(freeFast) : [];
-      if (fast.length > 0) {
-        begin(fast, 'fast', threads);
-        continue;
-      }
-      const slow = freeSlow > 0 ? takeSlow() : [];
-      if (slow.length > 0) {
-        begin(slow, 'slow', threads);
-        continue;
-      }
-      const onTrial = freeFast > 0 ? takeSlow('fast') : [];
-      if (onTrial.length === 0) return;
-      begin(onTrial, 'fast', threads);
-    }
+  function put(queue: ToolQueue, call: QueuedCall): void {
+    (call.repeated ? queue.alone : queue.waiting).add(call);
+    queue.pool.ready.add(queue);
+    watch ??= setInterval(look, WATCH_EVERY_MS);
   }
 
-  /** Takes the first call that must run alone and whose module is not on trial. */
-  function takeSuspect(): QueuedCall | undefined {
-    const nowMs = performance.now();
-    for (let count = alone.size; count > 0; count -= 1) {
-      const call = alone.shift() as QueuedCall;
-      if (mayBegin(queueOf(call.toolName).trouble, nowMs)) return call;
-      alone.push(call);
-    }
-    return undefined;
-  }
-
-  /** Takes fast calls of any tools; `once` calls share a thread only with each other. */
-  function takeFast(freeThreads: number): QueuedCall[] {
-    const fastQueues = [...ready].filter(isFast);
-    const waiting = fastQueues.reduce((sum, queue) => sum + queue.waiting.size, 0);
-    const callsMax = fastTaskCallsMax(waiting, freeThreads);
-    const batch: QueuedCall[] = [];
-    let workMs = 0;
+  /** Takes up to `most` calls from the front. */
+  function take(from: Set<QueuedCall>, most: number): QueuedCall[] {
+    const group: QueuedCall[] = [];
     let chars = 0;
-    const hasRoom = (): boolean =>
-      batch.length < callsMax && workMs < FAST_TASK_MS && chars < TASK_ARGUMENT_CHARS_MAX;
-    for (const queue of fastQueues) {
-      // A skipped queue keeps its place before the queues that were served.
-      if (!hasRoom()) break;
-      const once = queue.tool?.side_effects === 'once';
-      if (once && batch.length > 0) continue;
-      while (hasRoom()) {
-        const call = queue.waiting.shift();
-        if (call === undefined) break;
-        batch.push(call);
-        workMs += queue.profile.durationMs;
-        chars += call.json.length;
-      }
-      rotate(queue);
-      if (once && batch.length > 0) break;
+    for (const call of from) {
+      if (group.length >= most || chars >= GROUP_CHARS_MAX) break;
+      from.delete(call);
+      group.push(call);
+      chars += call.json.length;
     }
-    return batch;
+    return group;
   }
 
-  /** Takes calls of one tool for a task of their own; with `lane`, only of a tool that its trial moved from that lane. */
-  function takeSlow(lane?: Lane): QueuedCall[] {
-    const nowMs = performance.now();
-    for (const queue of ready) {
-      if (isFast(queue) || isProbed(queue, nowMs) || !mayBegin(queue.trouble, nowMs)) continue;
-      if (lane !== undefined && laneOf(queue.profile) !== lane) continue;
-      queue.firstTaskMs ??= nowMs;
-      const batch: QueuedCall[] = [];
-      let chars = 0;
-      const once = queue.tool?.side_effects === 'once';
-      const callsMax = slowTaskCalls(queue.profile, settings.calls_in_flight_per_thread, once);
-      while (batch.length < callsMax && chars < TASK_ARGUMENT_CHARS_MAX) {
-        const call = queue.waiting.shift();
-        if (call === undefined) break;
-        batch.push(call);
-        chars += call.json.length;
-      }
-      queue.profile.aloneCalls = Math.max(0, queue.profile.aloneCalls - batch.length);
-      rotate(queue);
-      return batch;
-    }
-    return [];
+  /** A module that could not be imported is tried in one thread at a time, with pauses. */
+  function threadsMaxOf({ importFailures, importFailedMs, pool }: ToolQueue): number {
+    if (importFailures === 0) return pool.threads.threadsPerTool;
+    return performance.now() - importFailedMs < IMPORT_PAUSE_MS ? 0 : 1;
   }
 
-  /** Whether the first task of the tool still has time to prove the tool fast. */
-  function isProbed({ profile, firstTaskMs }: ToolQueue, nowMs: number): boolean {
-    if (profile.samples > 0 || firstTaskMs === undefined || tasks.size === 0) return false;
-    return nowMs - firstTaskMs < PROBE_MS;
+  /** Whether a thread is about to come free, so that no other has to be started. */
+  function isReleasing({ threads, sessions }: PoolState): boolean {
+    if (threads.threadsStarted() > sessions.size) return false;
+    const sinceMs = performance.now() - END_WAIT_MS;
+    return [...sessions.keys()].some(({ endingMs = -Infinity }) => endingMs > sinceMs);
   }
 
-  function rotate(queue: ToolQueue): void {
-    ready.delete(queue);
-    if (queue.waiting.size > 0) ready.add(queue);
+  /** Returns the calls to hand to one of `threads`: slow calls are spread over them. */
+  function shareOf({ pool, waiting }: ToolQueue, threads: number): number {
+    return pool.speed === 'fast' ? slots : Math.min(slots, Math.ceil(waiting.size / threads));
   }
 
-  function begin(calls: readonly QueuedCall[], lane: 'fast' | 'slow', pool: Threads): void {
-    const number = nextTask;
-    nextTask += 1;
-    const begunMs = performance.now();
-    const tools = new Map<string, ToolManifest>();
-    for (const { toolName } of calls) {
-      const queue = queueOf(toolName);
-      if (queue.tool !== undefined) tools.set(toolName, queue.tool);
-      if (isOnTrial(queue.trouble)) queue.trouble = { ...queue.trouble, trial: number };
-    }
-    const once = [...tools.values()].some((tool) => tool.side_effects === 'once');
-    const announced = ports.sendStarting(calls.map((call) => call.id));
-    const task = startTask({
-      number,
-      calls,
-      tools: [...tools.values()],
-      lane,
-      threads: pool,
+  /** Hands waiting calls to a session with room for at least `room` calls. */
+  function feed(queue: ToolQueue, session: Session, room: number): void {
+    if (session.draining || queue.waiting.size === 0 || queue.aloneCalls > 0) return;
+    const free = slots - session.size;
+    if (free >= room) session.post(take(queue.waiting, Math.min(free, shareOf(queue, queue.sessions.size))));
+  }
+
+  /** Starts a session for waiting calls of the tool, if it may have another thread. */
+  function begin(queue: ToolQueue): boolean {
+    const { pool, tool } = queue;
+    const threadsLeft = threadsMaxOf(queue) - queue.sessions.size;
+    if (pool.sessions.size >= pool.threads.threadsMax || threadsLeft <= 0) return false;
+    if (queue.alone.size + queue.waiting.size === 0 || isReleasing(pool)) return false;
+    const isAlone = queue.alone.size > 0 || queue.aloneCalls > 0;
+    const from = queue.alone.size > 0 ? queue.alone : queue.waiting;
+    if (from === queue.waiting && isAlone) queue.aloneCalls -= 1;
+    const session: Session = startSession({
+      tool,
+      pool: pool.threads,
       settings,
-      // Only `once` calls must wait until the announcement has left this process.
-      mayStart: once ? announced : undefined,
-      onEntered: ({ toolName }) => onImported(queueOf(toolName), begunMs),
-      onMeasured: (call, durationMs, busyMs) => {
-        const queue = queueOf(call.toolName);
-        learn(queue.profile, durationMs, busyMs);
-        // The task may have ended unseen.
-        onImported(queue, begunMs);
+      announce: ports.sendStarting,
+      onOutcome: end,
+      onRoom: () => {
+        feed(queue, session, Math.ceil(slots / 2));
+        if (session.size === 0) session.end();
       },
-      onNotImported: (toolName, reason) => onNotImported(queueOf(toolName), reason, begunMs),
-      onLost: (call) => isolate(queueOf(call.toolName).profile),
-      onOutcomes: (ended, outcomesJson) => {
-        for (const call of ended) open.delete(call.id);
-        ports.sendOutcomes(outcomesJson);
+      onLost: () => {
+        queue.aloneCalls = ALONE_CALLS;
       },
-      onEnd: (unfinished) => endTask(number, pool, unfinished),
+      onImport: (failure) => onImport(queue, failure),
+      onEnd: (again) => {
+        pool.sessions.delete(session);
+        queue.sessions.delete(session);
+        for (const call of again) put(queue, call);
+        if (queue.importFailures >= IMPORT_FAILURES_MAX) endNotImported(queue);
+        checkStuck();
+        fill(pool);
+      },
       log: ports.log,
     });
-    tasks.set(number, task);
-    watch ??= setInterval(watchTasks, WATCH_EVERY_MS);
+    session.draining = isAlone;
+    pool.sessions.set(session, queue);
+    queue.sessions.add(session);
+    session.post(take(from, isAlone ? 1 : shareOf(queue, threadsLeft)));
+    comeLast(queue);
+    return true;
   }
 
-  function endTask(number: number, pool: Threads, unfinished: readonly CallEnd[]): void {
-    tasks.delete(number);
-    for (const queue of queues.values()) {
-      if (queue.trouble?.trial === number) queue.trouble = { ...queue.trouble, trial: undefined };
-    }
-    for (const { call, again } of unfinished) {
-      const queue = queueOf(call.toolName);
-      if (isHopeless(queue.trouble)) endNotImported(queue, call);
-      else if (again === 'alone') alone.push(call);
-      else putBack(call);
-    }
-    if (pool.stuckThreads() >= pool.threadsMax) ports.giveUp('all threads are stuck in native code');
-    fill();
+  function onImport(queue: ToolQueue, failure: string | undefined): void {
+    queue.importFailures = failure === undefined ? 0 : queue.importFailures + 1;
+    if (failure === undefined) return;
+    queue.importReason = failure;
+    queue.importFailedMs = performance.now();
+    const line = failure.replaceAll(/\s*[\r\n]+\s*/g, ' ');
+    ports.log(`a thread could not import the module of ${queue.tool.name} and is ended: ${line}`);
   }
 
-  function watchTasks(): void {
-    if (tasks.size === 0) {
-      clearInterval(watch);
-      watch = undefined;
-      return;
+  function endNotImported(queue: ToolQueue): void {
+    const error = cutText(explainNotImported(queue.tool.name, queue.importReason), ERROR_CHARS_MAX);
+    const calls = [...queue.alone, ...queue.waiting];
+    queue.alone.clear();
+    queue.waiting.clear();
+    for (const call of calls) end(call, outcomeJson(call, 'failed', call.repeated, error));
+  }
+
+  function checkStuck(): void {
+    const all = Object.values(pools);
+    const stuck = all.reduce((sum, pool) => sum + pool.stuckThreads(), 0);
+    const threads = all.reduce((sum, pool) => sum + pool.threadsMax, 0);
+    if (stuck >= threads) ports.giveUp('all threads are stuck in native code');
+  }
+
+  /** Starts sessions until no thread is free or no call waits; then makes room for tools without a thread. */
+  function fill(pool: PoolState): void {
+    for (const queue of pool.ready) for (const session of queue.sessions) feed(queue, session, 1);
+    let isFull = false;
+    while (!isFull) {
+      const fewestFirst = [...pool.ready].sort((a, b) => sessionsOf(a) - sessionsOf(b));
+      isFull = !fewestFirst.some(begin);
     }
+    for (const queue of pool.ready) if (queue.waiting.size + queue.alone.size === 0) pool.ready.delete(queue);
+    if (pool.sessions.size < pool.threads.threadsMax) return;
+    const starving = [...pool.ready].filter((queue) => sessionsOf(queue) === 0).length;
+    const open = [...pool.sessions].filter(([{ draining }]) => !draining);
+    const draining = pool.sessions.size - open.length;
+    for (const [session, queue] of open.slice(0, Math.max(0, starving - draining))) {
+      session.draining = true;
+      comeLast(queue);
+    }
+  }
+
+  /** Returns the number of threads that the tool has and keeps. */
+  function sessionsOf({ sessions }: ToolQueue): number {
+    return [...sessions].filter(({ endingMs }) => endingMs === undefined).length;
+  }
+
+  function comeLast(queue: ToolQueue): void {
+    if (queue.pool.ready.delete(queue)) queue.pool.ready.add(queue);
+  }
+
+  function look(): void {
     const nowMs = performance.now();
-    for (const task of tasks.values()) {
-      const end: ThreadEnd | undefined = task.look(nowMs);
-      if (end !== undefined) task.stop(end);
-      else if (task.lane === 'fast' && nowMs - task.postedMs > DEMOTE_AFTER_MS) task.lane = 'slow';
+    for (const pool of Object.values(states)) {
+      for (const session of pool.sessions.keys()) session.look(nowMs);
+      fill(pool);
     }
-    fill();
+    if (Object.values(states).some(({ sessions, ready }) => sessions.size + ready.size > 0)) return;
+    clearInterval(watch);
+    watch = undefined;
   }
 
   return {
-    enqueue(envelopes, callsJson) {
-      let offset = 0;
-      for (const [id, toolName, timeoutMs, bytes, interrupted] of envelopes) {
-        const wasInterrupted = interrupted === 1;
+    enqueue(calls, interrupted) {
+      for (const [id, toolName, timeoutMs, json] of calls) {
+        const repeated = interrupted.has(id);
         const call: QueuedCall = {
           id,
           toolName,
           timeoutMs,
-          // A copy: a slice of the common string would keep all of it in memory while one call is open.
-          json: callsJson.toString('utf8', offset, offset + bytes),
+          json,
+          repeated,
           interruptions: 0,
-          neighbours: 0,
-          enteredBefore: wasInterrupted,
-          retried: wasInterrupted,
           cancelled: false,
         };
-        offset += bytes;
+        const queue = queues.get(toolName);
+        const refusal = explainRefused(toolName, queue?.tool);
+        if (queue === undefined || refusal !== undefined) {
+          ports.sendOutcome(outcomeJson(call, 'failed', repeated, refusal ?? ''));
+          continue;
+        }
         open.set(id, call);
-        if (wasInterrupted && queueOf(toolName).tool !== undefined) alone.push(call);
-        else putBack(call);
+        put(queue, call);
       }
-      fill();
+      for (const pool of Object.values(states)) fill(pool);
     },
-    cancel(ids) {
-      const running: number[] = [];
-      const given = new Set<QueuedCall>();
-      for (const id of ids) {
-        const call = open.get(id);
-        if (call === undefined) continue;
-        call.cancelled = true;
-        given.add(call);
-        running.push(id);
-      }
-      const isGiven = (call: QueuedCall): boolean => given.has(call);
-      for (const queue of [...ready].map(({ waiting }) => waiting).concat(alone)) {
-        for (const call of queue.takeWhere(isGiven))
-          endWaiting(call, 'crashed', explainGivenUp(call.enteredBefore));
-      }
-      for (const queue of ready) if (queue.waiting.size === 0) ready.delete(queue);
-      for (const task of tasks.values()) task.noticeCancellation(performance.now());
-      if (running.length > 0) cancellations.postMessage(running);
-    },
-    use(catalog, pool) {
-      threads = pool;
-      for (const tool of catalog.tools) queueOf(tool.name).tool = tool;
-    },
-    onReport(report) {
-      tasks.get(report.task)?.onReport(report);
+    cancel(id) {
+      const call = open.get(id);
+      const queue = queues.get(call?.toolName ?? '');
+      if (call === undefined || queue === undefined) return;
+      call.cancelled = true;
+      if (queue.waiting.delete(call) || queue.alone.delete(call)) end(call, givenUpOutcome(call));
+      else for (const session of queue.sessions) session.cancel(id);
     },
   };
-}
-
-/** Whether calls of the tool share tasks with other tools. */
-function isFast({ profile, trouble }: ToolQueue): boolean {
-  return laneOf(profile) === 'fast' && !isOnTrial(trouble);
 }

@@ -16,4 +16,4 @@ registerHooks({
   },
 });
 
-export const { runToolCalls, inspectModule, importModules } = await import('./thread.ts');
+export const { runSession, inspectModule, importModules } = await import('./thread.ts');

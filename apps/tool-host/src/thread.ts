@@ -1,12 +1,11 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { BroadcastChannel, parentPort, threadId } from 'node:worker_threads';
-import type { LiveCall } from './live-call.ts';
-import { inspect, loadedRun, loadRun } from './module.ts';
-import { CANCEL_CHANNEL, type ModuleInspection, type ThreadReport, type ThreadTask } from './task.ts';
-import { startTaskRun, type TaskRun } from './task-run.ts';
+import { threadId } from 'node:worker_threads';
+import { inspect, loadRun } from './module.ts';
 import { describeError } from './text.ts';
+import type { FromThread, ModuleInspection, SessionTask, ToThread } from './thread-messages.ts';
 import { captureThreadOutput } from './thread-output.ts';
+import { startThreadSession, type LiveCall, type ThreadSession } from './thread-session.ts';
 
 /**
  * The code of each Piscina thread, which has one task at a time. Errors outside calls are caught only to record their
@@ -15,15 +14,20 @@ import { captureThreadOutput } from './thread-output.ts';
 
 const callInProgress = new AsyncLocalStorage<LiveCall>();
 captureThreadOutput(() => callInProgress.getStore());
-let currentRun: TaskRun | undefined;
+let session: ThreadSession | undefined;
+
+function blame(): void {
+  const call = callInProgress.getStore();
+  if (call !== undefined) session?.blame(call);
+}
 
 const exitThread = process.exit.bind(process);
 process.exit = ((code?: number) => {
-  currentRun?.blame(callInProgress.getStore());
+  blame();
   exitThread(code);
 }) as typeof process.exit;
 
-process.on('uncaughtExceptionMonitor', () => currentRun?.blame(callInProgress.getStore()));
+process.on('uncaughtExceptionMonitor', blame);
 
 // A forgotten promise is not dangerous: to end the thread would cost the neighbours' calls.
 process.on('unhandledRejection', (reason) => {
@@ -33,26 +37,22 @@ process.on('unhandledRejection', (reason) => {
   );
 });
 
-const cancellations = new BroadcastChannel(CANCEL_CHANNEL);
-cancellations.onmessage = (event: unknown) => {
-  const { data } = event as { readonly data: readonly number[] };
-  currentRun?.cancel(new Set(data));
-};
-cancellations.unref();
-
-/** Runs the calls of a task and resolves with the outcomes not reported before. */
-export async function runToolCalls(task: ThreadTask): Promise<ThreadReport> {
-  const run = startTaskRun(task, {
-    threadId,
-    callInProgress,
-    post: (report) => parentPort?.postMessage(report),
-  });
-  currentRun = run;
+/** Runs the calls that come over the port. Resolves with true when the host has ended the session. */
+export async function runSession({ tool, port }: SessionTask): Promise<true> {
+  const post = (message: FromThread): void => port.postMessage(message);
+  const started = startThreadSession(tool, callInProgress, post);
+  session = started;
+  port.on('message', (message: ToThread) => started.receive(message));
+  post({ kind: 'began', threadId });
   try {
-    return await run.finish();
-  } finally {
-    currentRun = undefined;
+    started.open(await loadRun(tool.file));
+  } catch (error) {
+    post({ kind: 'not_imported', reason: describeError(error) });
   }
+  await started.ended;
+  session = undefined;
+  port.close();
+  return true;
 }
 
 /** Imports one module and describes it. Resolves even if the import throws. */
@@ -69,7 +69,5 @@ export async function inspectModule(task: { readonly file: string }): Promise<Mo
 
 /** Imports modules before their first call. Resolves even if an import throws. */
 export async function importModules(task: { readonly files: readonly string[] }): Promise<void> {
-  for (const file of task.files) {
-    if (loadedRun(file) === undefined) await loadRun(file).catch(() => {});
-  }
+  for (const file of task.files) await loadRun(file).catch(() => {});
 }

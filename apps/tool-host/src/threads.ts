@@ -1,14 +1,15 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import type { Worker } from 'node:worker_threads';
+import { MessageChannel } from 'node:worker_threads';
 import { Piscina } from 'piscina';
 import { keptEnvironment } from './config.ts';
+import type { Speed, ToolManifest } from './contract.ts';
 import { describeCrash, withoutWords } from './explain.ts';
 import type { HostSettings } from './protocol.ts';
-import type { ModuleInspection, ThreadReport, ThreadTask } from './task.ts';
+import type { FromThread, ModuleInspection, SessionTask, ToThread } from './thread-messages.ts';
 import type { ThreadSources } from './thread-sources.ts';
 
 /** Milliseconds after which a stopped thread counts as stuck in native code. */
-const EXIT_WAIT_MS = 250;
+const EXIT_WAIT_MS = 100;
 
 /**
  * Distance of the engine's heap limit above ours.
@@ -17,26 +18,26 @@ const EXIT_WAIT_MS = 250;
  */
 const ENGINE_HEADROOM_MB = 1_024;
 
-/** The threads of tool modules. */
-export interface Threads {
-  readonly lanes: LaneThreads;
+/** The host's end of a session. */
+export interface ThreadLink {
+  post(message: ToThread): void;
+  /**
+   * Resolves when the thread has ended the session and its last messages are delivered. `crash` is set if the thread ended,
+   * by itself or by the signal. A thread stuck in native code counts as ended after {@link EXIT_WAIT_MS}.
+   */
+  readonly ended: Promise<{ readonly crash?: { readonly error: unknown } | undefined }>;
+}
+
+/** The threads of a class of tools. */
+export interface ThreadPool {
+  /** Maximum number of threads, and so of sessions. */
   readonly threadsMax: number;
-  /**
-   * Runs a task; resolves with its last report. One task per thread.
-   * Throws: the thread ended, or `signal` fired.
-   */
-  run(task: ThreadTask, signal: AbortSignal): Promise<ThreadReport>;
-  inspect(file: string, signal: AbortSignal): Promise<ModuleInspection>;
-  /**
-   * Imports these modules in all idle fast threads, in parallel, before the first calls. Resolves when done, or at
-   * `signal`, which ends unfinished imports. Never rejects: a failing module fails again when it is called.
-   */
-  warm(files: readonly string[], signal: AbortSignal): Promise<void>;
-  /**
-   * Resolves when the thread has exited and its last messages are delivered, or after a quarter of a second. Without a
-   * thread id it resolves at once.
-   */
-  whenExited(threadId: number | undefined): Promise<void>;
+  /** The same for one tool: less, so that a tool leaves a thread to others. */
+  readonly threadsPerTool: number;
+  /** Returns the number of threads, those that start included. */
+  threadsStarted(): number;
+  /** Starts a session in an idle or new thread. `signal` ends the thread. */
+  connect(tool: ToolManifest, onMessage: (message: FromThread) => void, signal: AbortSignal): ThreadLink;
   /**
    * Returns heap and buffers of the thread, garbage included. Undefined if it is gone; pending while it is in native code.
    */
@@ -45,119 +46,126 @@ export interface Threads {
   stuckThreads(): number;
 }
 
-export interface LaneThreads {
-  readonly fast: number;
-  readonly slow: number;
-}
-
-/** Returns the number of threads: `threads` for fast calls, twice that (at least 2) for slow calls. */
-function laneThreads(settings: HostSettings): LaneThreads {
-  return { fast: settings.threads, slow: Math.max(2, settings.threads * 2) };
+/** All threads of the host. */
+export interface Threads {
+  readonly pools: Readonly<Record<Speed, ThreadPool>>;
+  /** Describes a module in a fast thread. Throws: the thread ended, or `signal` fired. */
+  inspect(file: string, signal: AbortSignal): Promise<ModuleInspection>;
+  /**
+   * Imports these modules in all idle fast threads, in parallel, before the first calls. Resolves when done, or at
+   * `signal`, which ends unfinished imports. Never rejects: a failing module fails again when it is called.
+   */
+  warm(files: readonly string[], signal: AbortSignal): Promise<void>;
 }
 
 /**
- * Starts a pool.
- * Fast threads start at once and stay, because a new thread costs ten thousand fast calls. Slow threads start on demand and
- * end when idle. `onReport` receives intermediate reports of tasks.
+ * Starts the pools.
+ * `threads` fast threads start at once and stay, because a new thread costs ten thousand fast calls. Others start on demand
+ * and end when idle. A fast tool has no use for more threads than that; they are for tools that wait beside it.
  */
 export function startThreads(
   settings: HostSettings,
   sources: ThreadSources,
-  onReport: (report: ThreadReport) => void,
   onFault: (message: string) => void,
 ): Threads {
-  const lanes = laneThreads(settings);
-  const pool = new Piscina({
-    filename: new URL('./thread-entry.mjs', import.meta.url).href,
-    workerData: sources,
-    minThreads: lanes.fast,
-    maxThreads: lanes.fast + lanes.slow,
-    idleTimeout: settings.thread_idle_ms,
-    // Tools hold sockets and timers between tasks; waiting on atomics would freeze them.
-    atomics: 'disabled',
-    env: keptEnvironment(),
-    resourceLimits: { maxOldGenerationSizeMb: settings.thread_memory_mb + ENGINE_HEADROOM_MB },
-    recordTiming: false,
-  });
-  pool.on('error', (error: Error) =>
-    onFault(`a thread failed outside of any task: ${withoutWords(describeCrash(error, settings))}`),
-  );
-  pool.on('message', (message: unknown) => {
-    if (isReport(message)) onReport(message);
-  });
+  const { threads } = settings;
 
-  const exits = new Map<number, { readonly worker: Worker; readonly exited: Promise<void> }>();
-  const stopped = new Set<number>();
-
-  /** Listens for exits: Piscina forgets a thread as soon as it stops it. */
-  function watchExits(workers: readonly Worker[]): void {
-    for (const worker of workers) {
-      const { threadId } = worker;
-      if (threadId < 0 || exits.has(threadId)) continue;
-      const exited = new Promise<void>((resolve) => {
-        worker.once('exit', () => {
-          resolve();
-          exits.delete(threadId);
-          stopped.delete(threadId);
-        });
-      });
-      exits.set(threadId, { worker, exited });
-    }
+  function startPool(minThreads: number, maxThreads: number): Piscina {
+    const pool = new Piscina({
+      filename: new URL('./thread-entry.mjs', import.meta.url).href,
+      workerData: sources,
+      minThreads,
+      maxThreads,
+      idleTimeout: settings.thread_idle_ms,
+      // Tools hold sockets and timers between tasks; waiting on atomics would freeze them.
+      atomics: 'disabled',
+      env: keptEnvironment(),
+      resourceLimits: { maxOldGenerationSizeMb: settings.thread_memory_mb + ENGINE_HEADROOM_MB },
+      recordTiming: false,
+    });
+    pool.on('error', (error: Error) =>
+      onFault(`a thread failed outside of any task: ${withoutWords(describeCrash(error, settings))}`),
+    );
+    return pool;
   }
 
+  const threadsMax = 2 * threads + 1;
+  const fast = startPool(threads, threadsMax);
+  const slow = startPool(0, threadsMax);
+
   return {
-    lanes,
-    threadsMax: lanes.fast + lanes.slow,
-    run(task, signal) {
-      const reply = pool.run(task, { name: 'runToolCalls', signal }) as Promise<ThreadReport | null>;
-      watchExits(pool.threads);
-      return answerOf(reply);
+    pools: {
+      fast: threadPool(fast, threadsMax, Math.max(2, threads)),
+      slow: threadPool(slow, threadsMax, 2 * threads),
     },
-    inspect(file, signal) {
-      return answerOf(
-        pool.run({ file }, { name: 'inspectModule', signal }) as Promise<ModuleInspection | null>,
-      );
+    async inspect(file, signal) {
+      const inspection = (await fast.run(
+        { file },
+        { name: 'inspectModule', signal },
+      )) as ModuleInspection | null;
+      // Piscina takes a thrown null for no error and resolves the task with null.
+      if (inspection === null) throw new Error('null');
+      return inspection;
     },
     async warm(files, signal) {
       // The pool prefers idle threads, so this many tasks reach as many threads.
-      const tasks = Array.from({ length: lanes.fast }, () =>
-        pool.run({ files }, { name: 'importModules', signal }),
+      const tasks = Array.from({ length: threads }, () =>
+        fast.run({ files }, { name: 'importModules', signal }),
       );
       await Promise.allSettled(tasks);
     },
-    async whenExited(threadId) {
-      const thread = threadId === undefined ? undefined : exits.get(threadId);
-      if (threadId === undefined || thread === undefined) return;
-      stopped.add(threadId);
-      await Promise.race([thread.exited, wait(EXIT_WAIT_MS)]);
+  };
+}
+
+function threadPool(pool: Piscina, threadsMax: number, threadsPerTool: number): ThreadPool {
+  let stuck = 0;
+
+  /** Waits for the last messages of a thread that has ended or was stopped. */
+  async function drain(closed: Promise<void>): Promise<void> {
+    const inTime = await Promise.race([closed.then(() => true), wait(EXIT_WAIT_MS, false)]);
+    if (inTime) return;
+    stuck += 1;
+    void closed.then(() => {
+      stuck -= 1;
+    });
+  }
+
+  return {
+    threadsMax,
+    threadsPerTool,
+    threadsStarted: () => pool.threads.length,
+    connect(tool, onMessage, signal) {
+      const { port1, port2 } = new MessageChannel();
+      const task: SessionTask = { tool, port: port2 };
+      const closed = new Promise<void>((resolve) => {
+        port1.once('close', resolve);
+      });
+      let began = false;
+      port1.on('message', (message: FromThread) => {
+        began = true;
+        onMessage(message);
+      });
+      const reply = pool.run(task, { name: 'runSession', signal, transferList: [port2] }) as Promise<unknown>;
+      const ended = reply
+        // A thrown null is no error for Piscina: it resolves the task with null.
+        .then((answer) => (answer === true ? {} : { crash: { error: answer } }))
+        .catch((error: unknown) => ({ crash: { error } }))
+        .then(async (end) => {
+          if (!began) port1.close();
+          if ('crash' in end) await drain(closed);
+          return end;
+        });
+      return { post: (message) => port1.postMessage(message), ended };
     },
     async memoryBytes(threadId) {
       try {
-        const statistics = await exits.get(threadId)?.worker.getHeapStatistics();
+        const worker = pool.threads.find((thread) => thread.threadId === threadId);
+        const statistics = await worker?.getHeapStatistics();
         return statistics && statistics.used_heap_size + statistics.external_memory;
       } catch {
         return undefined;
       }
     },
-    stuckThreads: () => stopped.size,
+    stuckThreads: () => stuck,
   };
-}
-
-/**
- * Rejects on a null answer. Piscina takes a thrown null for no error and resolves the task with null, which none of our
- * tasks returns.
- */
-async function answerOf<Answer>(reply: Promise<Answer | null>): Promise<Answer> {
-  const answer = await reply;
-  if (answer === null) throw new Error('null');
-  return answer;
-}
-
-function isReport(message: unknown): message is ThreadReport {
-  return (
-    typeof message === 'object' &&
-    message !== null &&
-    typeof (message as { task?: unknown }).task === 'number' &&
-    Array.isArray((message as { indexes?: unknown }).indexes)
-  );
 }

@@ -15,6 +15,8 @@ test('usable tools are listed by name with their defaults filled in', async () =
     parameters: { type: 'object' },
     // A module without the export is not repeated.
     side_effects: 'once',
+    speed: 'fast',
+    concurrency: null,
     timeout_ms: 30_000,
     result_char_limit: 50_000,
     file: join(TOOLS_DIR, 'nothing.ts'),
@@ -108,4 +110,31 @@ test('a restart reads the folders again: new code runs and removed tools are gon
     'Tool not found: leaving. It has no module here any more; go on without it.',
   ]);
   expect(host.listTools().map((tool) => tool.name)).toEqual(['answer', 'arriving']);
+});
+
+test('a module declares its speed and its concurrency; wrong values are reported', async () => {
+  const dir = await testDirectory();
+  const write = (name: string, more: string): Promise<void> =>
+    writeFile(
+      join(dir, `${name}.js`),
+      `export const description = 'A tool.'; export const parameters = { type: 'object' };\n` +
+        `export const sideEffects = 'none'; export const run = () => '${name} ran'; ${more}`,
+    );
+  await write('long', `export const speed = 'slow';`);
+  await write('waits', `export const concurrency = 500;`);
+  await write('wrong_concurrency', `export const concurrency = 10_001;`);
+  await write('wrong_speed', `export const speed = 'quick';`);
+  const host = await startTestHost({ toolsDirs: [dir] });
+  expect(host.listTools()).toMatchObject([
+    { name: 'long', speed: 'slow', concurrency: null },
+    { name: 'waits', speed: 'fast', concurrency: 500 },
+  ]);
+  expect(host.listProblems().map(({ reason }) => reason)).toEqual([
+    'concurrency must be a whole number of calls from 1 to 10000',
+    `speed must be 'fast' or 'slow'`,
+  ]);
+  const [long, waits] = await host.runCalls([callOf('long'), callOf('waits')]);
+  expect(long).toMatchObject({ status: 'succeeded', result: 'long ran' });
+  expect(waits).toMatchObject({ status: 'failed', started: false });
+  expect(waits?.error).toMatch(/^waits exports concurrency, so another process runs it/);
 });

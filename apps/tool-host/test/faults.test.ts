@@ -24,7 +24,7 @@ describe('a call that hangs', () => {
   test('times out if it never yields, and its neighbours keep or get their results', async () => {
     const host = await startTestHost();
     const ledger = `${await testDirectory()}/ledger`;
-    // All tools are measured as fast first, so that they share a task with the hanging call.
+    // All modules are imported first, so that calls share a thread with the hanging call of their tool.
     await host.runCalls([callOf('echo'), callOf('burns'), callOf('burns', { ms: 0 })]);
     const startedMs = performance.now();
     const calls = [
@@ -103,7 +103,7 @@ describe('a call that hangs', () => {
   test('its waiting neighbours run again once, except `once` calls', async () => {
     const host = await startTestHost();
     const ledger = `${await testDirectory()}/ledger`;
-    // Calls of an unmeasured tool share a task, in order.
+    // Calls of a tool share a thread, in order.
     const harmless = callOf('note_idempotent', { ledger, ms: 1_000 });
     const harmful = callOf('pay_once', { ledger, ms: 1_000 });
     const outcomes = await host.runCalls([
@@ -251,7 +251,7 @@ describe('a module that a thread cannot import', () => {
         `export const sideEffects = 'none'; export const run = () => 'ran';\n`,
     );
     const host = await startTestHost({ threads: 1, toolsDirs: [directory, TOOLS_DIR] });
-    // Both measured as fast, so that they share tasks; one after the other, so that there is one thread.
+    // One after the other, so that there is one thread.
     for (const tool of ['fragile', 'echo', 'fragile', 'echo']) await host.runCalls([callOf(tool)]);
     await writeFile(broken, '');
     await host.runCalls([callOf('exits')]);

@@ -1,207 +1,109 @@
-import { AsyncLocalStorage } from 'node:async_hooks';
-import { expect, test, vi } from 'vitest';
-import type { ToolManifest } from '../src/contract.ts';
-import type { LiveCall } from '../src/live-call.ts';
-import {
-  markDone,
-  markEntered,
-  markLoading,
-  markReturned,
-  markLeftover,
-  markThread,
-} from '../src/progress.ts';
-import type { HostSettings, OutcomeFrame } from '../src/protocol.ts';
-import { createScheduler, type Scheduler } from '../src/scheduler.ts';
-import { startTaskRun } from '../src/task-run.ts';
-import type { ThreadReport, ThreadTask } from '../src/task.ts';
-import type { Threads } from '../src/threads.ts';
-import { linesOf, testDirectory, TOOLS_DIR, until } from './support/tool-hosts.ts';
+import { afterEach, expect, test, vi } from 'vitest';
+import { schedulerWith, toolNamed, type FakeThread } from './support/fake-threads.ts';
+import { until } from './support/tool-hosts.ts';
 
-const SETTINGS: HostSettings = {
-  tools_dirs: [],
-  threads: 2,
-  calls_in_flight_per_thread: 16,
-  thread_memory_mb: 256,
-  thread_idle_ms: 30_000,
-  load_timeout_ms: 10_000,
-};
+afterEach(() => void vi.useRealTimers());
 
-/** Creates two fast and four slow threads that handle tasks by the given function. */
-function threadsThat(run: Threads['run']): Threads {
-  return {
-    lanes: { fast: 2, slow: 4 },
-    threadsMax: 6,
-    run,
-    inspect: () => Promise.reject(new Error('unexpected')),
-    warm: () => Promise.resolve(),
-    whenExited: () => Promise.resolve(),
-    memoryBytes: () => Promise.resolve(undefined),
-    stuckThreads: () => 0,
-  };
+const times = (count: number, name: string): string[] => Array<string>(count).fill(name);
+const namesOf = (threads: readonly FakeThread[]): string[] => threads.map(({ tool }) => tool.name);
+const sizesOf = (threads: readonly FakeThread[]): number[] => threads.map(({ calls }) => calls.length);
+
+/** Enters all calls of the thread, which then yield. */
+function enterAll(thread: FakeThread): void {
+  for (const call of thread.calls) thread.enter(call);
+  thread.enter(0);
 }
 
-/** Builds the report of a task whose calls, of these ids, all succeeded at once. */
-function allSucceeded(task: number, ids: readonly number[]): ThreadReport {
-  return {
-    task,
-    indexes: [...ids.keys()],
-    durations_ms: ids.map(() => 1),
-    busy_ms: ids.map(() => 1),
-    outcomes_json: ids.map((id) => `{"id":${id},"status":"succeeded"}`).join(','),
-    given_back: [],
-    not_imported: [],
-    stop_thread: false,
-  };
-}
-
-/** Creates a scheduler with these tools, and records its outcomes and log. */
-function schedulerWith(
-  tools: readonly Pick<ToolManifest, 'name' | 'file' | 'side_effects'>[],
-  threads: Threads,
-): { readonly scheduler: Scheduler; readonly outcomes: OutcomeFrame[]; readonly log: string[] } {
-  const outcomes: OutcomeFrame[] = [];
-  const log: string[] = [];
-  const scheduler = createScheduler(SETTINGS, {
-    sendOutcomes: (json) => outcomes.push(...(JSON.parse(`[${json}]`) as OutcomeFrame[])),
-    sendStarting: () => Promise.resolve(),
-    log: (line) => log.push(line),
-    giveUp: () => {},
-  });
-  const about = { description: 'A tool.', parameters: { type: 'object' } };
-  const manifests = tools.map((tool) => ({
-    ...tool,
-    ...about,
-    timeout_ms: 30_000,
-    result_char_limit: 1_000,
-  }));
-  scheduler.use({ tools: manifests, problems: [] }, threads);
-  return { scheduler, outcomes, log };
-}
-
-test.for([
-  ['none', 16],
-  ['once', 4],
-] as const)(
-  'of an unmeasured tool (%s) one task of %i calls runs alone at first, then as many as the slow lane takes',
-  async ([side_effects, size]) => {
-    vi.useFakeTimers({ toFake: ['performance', 'setInterval', 'clearInterval'] });
-    try {
-      const tasks: ThreadTask[] = [];
-      const threads = threadsThat((task) => {
-        tasks.push(task);
-        return new Promise(() => {});
-      });
-      const { scheduler } = schedulerWith([{ name: 'new', file: '/new.ts', side_effects }], threads);
-      scheduler.enqueue(
-        Array.from({ length: 200 }, (_, id) => [id, 'new', 0, 2] as const),
-        Buffer.from('{}'.repeat(200)),
-      );
-      await vi.advanceTimersByTimeAsync(0);
-      expect(tasks.map((task) => task.tool_of_call.length)).toEqual([size]);
-      await vi.advanceTimersByTimeAsync(1_000);
-      expect(tasks.map((task) => task.tool_of_call.length)).toEqual([size, size, size, size]);
-    } finally {
-      vi.useRealTimers();
-    }
-  },
-);
-
-test('calls that were not entered do not count towards the time of their tool', async () => {
-  const tasks: number[] = [];
-  const threads = threadsThat(({ task, tool_of_call }) => {
-    tasks.push(tool_of_call.length);
-    if (tasks.length > 1) return new Promise(() => {});
-    const indexes = [...tool_of_call.keys()];
-    return Promise.resolve({
-      task,
-      indexes,
-      durations_ms: indexes.map(() => null),
-      busy_ms: indexes.map(() => 0),
-      outcomes_json: indexes.map((id) => `{"id":${id}}`).join(','),
-      given_back: [],
-      not_imported: [],
-      stop_thread: false,
-    });
-  });
-  const { scheduler, outcomes } = schedulerWith(
-    [{ name: 'new', file: '/new.ts', side_effects: 'none' }],
-    threads,
-  );
-  const enqueue = (count: number): void => {
-    scheduler.enqueue(
-      Array.from({ length: count }, (_, id) => [id, 'new', 0, 2] as const),
-      Buffer.from('{}'.repeat(count)),
-    );
-  };
-  enqueue(4);
-  await until(() => outcomes.length === 4);
-  enqueue(40);
-  expect(tasks, 'as many as of an unmeasured tool').toEqual([4, 16]);
+test('fast calls fill one thread before the next, slow calls are spread', () => {
+  const tools = [toolNamed('quick'), toolNamed('long', { speed: 'slow' })];
+  const { threads, enqueue } = schedulerWith(tools);
+  enqueue(times(20, 'quick'));
+  enqueue(times(20, 'long'));
+  expect(namesOf(threads)).toEqual(['quick', 'quick', 'long', 'long', 'long', 'long']);
+  expect(sizesOf(threads)).toEqual([16, 4, 5, 5, 5, 5]);
 });
 
-test('a fast tool does not wait behind another with a constant supply of calls', async () => {
-  const tasks: { readonly names: readonly (string | undefined)[]; readonly end: () => void }[] = [];
-  const threads = threadsThat(({ task, tools, tool_of_call }) => {
-    const { promise, resolve } = Promise.withResolvers<ThreadReport>();
-    const indexes = [...tool_of_call.keys()];
-    const report: ThreadReport = {
-      task,
-      indexes,
-      durations_ms: indexes.map(() => 1),
-      busy_ms: indexes.map(() => 1),
-      outcomes_json: indexes.map((id) => `{"id":${id}}`).join(','),
-      given_back: [],
-      not_imported: [],
-      stop_thread: false,
-    };
-    tasks.push({
-      names: tool_of_call.map((tool) => tools[tool]?.name),
-      end: () => {
-        resolve(report);
-      },
-    });
-    return promise;
-  });
-  const { scheduler, outcomes } = schedulerWith(
-    ['many', 'few'].map((name) => ({ name, file: `/${name}.ts`, side_effects: 'none' })),
-    threads,
-  );
-  const enqueue = (names: readonly string[]): void => {
-    scheduler.enqueue(
-      names.map((name, id) => [id, name, 0, 2] as const),
-      Buffer.from('{}'.repeat(names.length)),
-    );
-  };
-  enqueue(['many', 'few']);
-  for (const { end } of tasks) end();
-  await until(() => outcomes.length === 2);
-  enqueue([...Array<string>(200).fill('many'), 'few']);
-  expect(tasks.slice(2).map(({ names }) => [...new Set(names)])).toEqual([['many'], ['few', 'many']]);
+test('a tool with any number of calls leaves a thread to others', () => {
+  const { threads, enqueue } = schedulerWith([toolNamed('many'), toolNamed('few')]);
+  enqueue(times(1_000, 'many'));
+  expect(namesOf(threads)).toEqual(['many', 'many']);
+  enqueue(['few']);
+  expect(namesOf(threads)).toEqual(['many', 'many', 'few']);
 });
 
-test('a call cancelled before its thread starts its task is not begun, and its neighbours are', async () => {
-  const ledger = `${await testDirectory()}/ledger`;
-  const posted = Promise.withResolvers<void>();
-  const thread = Promise.withResolvers<void>();
-  const threads = threadsThat(async (task) => {
-    posted.resolve();
-    await thread.promise;
-    const callInProgress = new AsyncLocalStorage<LiveCall>();
-    return startTaskRun(task, { threadId: 1, callInProgress, post: scheduler.onReport }).finish();
-  });
-  const file = `${TOOLS_DIR}/pay_once.ts`;
-  const { scheduler, outcomes } = schedulerWith([{ name: 'pay_once', file, side_effects: 'once' }], threads);
-  const calls = [1, 2].map((id) =>
-    JSON.stringify({ id, arguments: { ledger }, idempotency_key: `key-${id}` }),
+test('tools take turns when they find all threads taken, though others have a constant supply of calls', async () => {
+  const { threads, outcomes, enqueue } = schedulerWith(['a', 'b', 'c', 'd'].map((name) => toolNamed(name)));
+  enqueue([...times(100, 'a'), ...times(100, 'b')]);
+  expect(namesOf(threads)).toEqual(['a', 'b', 'a']);
+  enqueue([...times(100, 'c'), ...times(100, 'd')]);
+  // The two oldest sessions take no more calls.
+  for (let index = 0; threads.length < 8; index += 1) {
+    const thread = threads[index] as FakeThread;
+    const before = outcomes.length;
+    for (const call of thread.calls.slice(0, 16)) thread.succeed(call);
+    expect(outcomes.length).toBe(before + 16);
+    await until(() => threads.length > 3 + index);
+  }
+  expect(namesOf(threads).slice(3, 5)).toEqual(['c', 'd']);
+  expect(new Set(namesOf(threads).slice(4)), 'every tool has its turn afterwards').toEqual(
+    new Set(['a', 'b', 'c', 'd']),
   );
-  scheduler.enqueue(
-    calls.map((json, index) => [index + 1, 'pay_once', 0, json.length] as const),
-    Buffer.from(calls.join('')),
+});
+
+test('a session takes more calls while its tool has any and no other tool waits for a thread', () => {
+  const { threads, enqueue } = schedulerWith([toolNamed('many')]);
+  enqueue(times(100, 'many'));
+  const [thread] = threads as [FakeThread];
+  for (const call of thread.calls.slice(0, 8)) thread.succeed(call);
+  expect(sizesOf(threads)).toEqual([24, 16]);
+});
+
+test('a tool whose last call has just ended keeps its place before others', () => {
+  const { threads, enqueue } = schedulerWith(['a', 'b', 'c', 'd'].map((name) => toolNamed(name)));
+  enqueue(['a']);
+  threads[0]?.succeed(1);
+  enqueue(['a', 'b', 'c', 'd']);
+  expect(namesOf(threads).slice(1)).toEqual(['a', 'b']);
+});
+
+test('other tools take turns with any number of calls that are repeated alone', async () => {
+  const tools = ['killer', 'one', 'two'].map((name) => toolNamed(name));
+  const { threads, enqueue } = schedulerWith(tools);
+  enqueue(times(20, 'killer'), true);
+  enqueue(['one', 'two']);
+  expect(namesOf(threads)).toEqual(['killer', 'killer', 'one']);
+  expect(sizesOf(threads)).toEqual([1, 1, 1]);
+  threads[0]?.succeed(1);
+  await until(() => threads.length === 4);
+  expect(namesOf(threads)[3]).toBe('two');
+});
+
+test('`once` calls start only when their announcement has left the process', async () => {
+  const left = Promise.withResolvers<void>();
+  const announced: number[] = [];
+  const { threads, enqueue } = schedulerWith(
+    [toolNamed('pay', { side_effects: 'once' }), toolNamed('look')],
+    undefined,
+    (ids) => {
+      announced.push(...ids);
+      return left.promise;
+    },
   );
-  await posted.promise;
-  scheduler.cancel([1]);
-  thread.resolve();
-  await until(() => outcomes.length === 2);
+  enqueue(['pay', 'look']);
+  expect(announced).toEqual([1, 2]);
+  expect(sizesOf(threads)).toEqual([0, 1]);
+  left.resolve();
+  await until(() => threads[0]?.calls.length === 1);
+});
+
+test('a `once` call cancelled before its announcement has left is not begun, and its neighbours are', async () => {
+  const left = Promise.withResolvers<void>();
+  const pay = toolNamed('pay', { side_effects: 'once' });
+  const { scheduler, threads, outcomes, enqueue } = schedulerWith([pay], undefined, () => left.promise);
+  enqueue(['pay', 'pay']);
+  scheduler.cancel(1);
+  left.resolve();
+  await until(() => outcomes.length === 1);
   expect(outcomes).toMatchObject([
     {
       id: 1,
@@ -209,302 +111,220 @@ test('a call cancelled before its thread starts its task is not begun, and its n
       started: false,
       result: 'AbortError: the caller gave up before the call started',
     },
-    { id: 2, status: 'succeeded', started: true },
   ]);
-  expect(await linesOf(ledger)).toEqual(['key-2']);
+  expect(threads[0]?.calls).toEqual([2]);
 });
 
-test('a call cancelled before its repeat counts as started', async () => {
-  let posted = 0;
-  const given = Promise.withResolvers<void>();
-  const threads = threadsThat(async (task) => {
-    const number = (posted += 1);
-    if (number === 1) {
-      const progress = { cells: task.cells, slots: task.slots };
-      markThread(progress, 1);
-      for (let call = 0; call < 6; call += 1) markEntered(progress, call, call);
-      markDone(progress, 5, 5);
-      markReturned(progress);
-      throw new Error('the thread is gone');
-    }
-    await given.promise;
-    if (number === 2) throw new Error('the thread is gone');
-    const callInProgress = new AsyncLocalStorage<LiveCall>();
-    return startTaskRun(task, { threadId: 1, callInProgress, post: scheduler.onReport }).finish();
-  });
-  const file = `${TOOLS_DIR}/note_idempotent.ts`;
-  const { scheduler, outcomes } = schedulerWith(
-    [{ name: 'note_idempotent', file, side_effects: 'idempotent' }],
-    threads,
-  );
-  const ledger = `${await testDirectory()}/ledger`;
-  const calls = [1, 2, 3, 4, 5, 6].map((id) => JSON.stringify({ id, arguments: { ledger } }));
-  scheduler.enqueue(
-    calls.map((json, index) => [index + 1, 'note_idempotent', 0, json.length] as const),
-    Buffer.from(calls.join('')),
-  );
-  await until(() => posted === 5);
-  scheduler.cancel([1, 2, 3, 4, 5, 6]);
-  expect(outcomes.map(({ id }) => id).sort(), 'two of them have no thread again yet').toEqual([5, 6]);
-  given.resolve();
-  await until(() => outcomes.length === 6);
-  for (const outcome of outcomes) {
-    expect(outcome).toMatchObject({
-      status: 'crashed',
-      started: true,
-      result: 'AbortError: the caller gave up',
-    });
+test('calls that died with a neighbour run once more, each alone; `once` calls end as crashed and started', async () => {
+  const tools = [toolNamed('look'), toolNamed('pay', { side_effects: 'once' })];
+  const { threads, outcomes, enqueue } = schedulerWith(tools);
+  enqueue([...times(3, 'look'), ...times(3, 'pay')]);
+  await until(() => threads[1]?.calls.length === 3);
+  for (const thread of threads.slice(0, 2)) {
+    enterAll(thread);
+    thread.say({ kind: 'blame', call: thread.calls[0] as number });
+    thread.die(new Error('card 4111'));
   }
-  expect(await linesOf(ledger)).toEqual([]);
+  await until(() => outcomes.length === 4 && threads.length === 4);
+  expect(outcomes.map(({ id, status, started, error }) => [id, status, started, error])).toEqual([
+    [1, 'crashed', true, 'look ended its thread: uncaught Error: card 4111'],
+    [4, 'crashed', true, 'pay ended its thread: uncaught Error: card 4111'],
+    [5, 'crashed', true, 'pay was interrupted because its thread ended (uncaught error)'],
+    [6, 'crashed', true, 'pay was interrupted because its thread ended (uncaught error)'],
+  ]);
+  expect(threads.slice(2).map(({ calls }) => calls)).toEqual([[2], [3]]);
+  for (const thread of threads.slice(2)) {
+    enterAll(thread);
+    thread.die();
+  }
+  await until(() => outcomes.length === 6);
+  expect(
+    outcomes.slice(4).map(({ status }) => status),
+    'not a third time',
+  ).toEqual(['crashed', 'crashed']);
+});
+
+test('after a thread ended under `once` calls, calls of their tool get a thread each', async () => {
+  const { threads, outcomes, enqueue } = schedulerWith([toolNamed('pay', { side_effects: 'once' })]);
+  enqueue(times(2, 'pay'));
+  await until(() => threads[0]?.calls.length === 2);
+  enterAll(threads[0] as FakeThread);
+  threads[0]?.die();
+  await until(() => outcomes.length === 2);
+  enqueue(times(2, 'pay'));
+  await until(() => threads.length === 3 && threads[2]?.calls.length === 1);
+  expect(sizesOf(threads)).toEqual([2, 1, 1]);
+});
+
+test('a call whose neighbours end their thread in sequence runs after the last of them', async () => {
+  const { threads, outcomes, enqueue } = schedulerWith([toolNamed('any', { side_effects: 'once' })]);
+  const bad = new Set(Array.from({ length: 40 }, (_, index) => index + 1));
+  enqueue(times(43, 'any'));
+  for (let index = 0; outcomes.length < 43; index += 1) {
+    await until(() => outcomes.length === 43 || (threads[index]?.calls.length ?? 0) > 0);
+    const thread = threads[index];
+    for (const call of thread?.calls ?? []) {
+      thread?.enter(call);
+      if (!bad.has(call)) thread?.succeed(call);
+      else thread?.die();
+      if (bad.has(call)) break;
+    }
+  }
+  const succeeded = outcomes.filter(({ status }) => status === 'succeeded');
+  expect(succeeded.map(({ id }) => id)).toEqual([41, 42, 43]);
 });
 
 test.for([
   ['has not entered it yet', false],
   ['ends by code of an ended call', true],
 ] as const)('a call has its repeat alone again when its thread %s', async ([, isStruck]) => {
-  const tries = new Map<number, number>();
-  const tasks: number[] = [];
-  const threads = threadsThat(({ task, cells, slots, calls_json }) => {
-    const ids = (JSON.parse(calls_json) as readonly { readonly id: number }[]).map(({ id }) => id);
-    const nth = (tries.get(ids[0] as number) ?? 0) + 1;
-    for (const id of ids) tries.set(id, nth);
-    tasks.push(ids.length);
-    const indexes = [...ids.keys()];
-    const progress = { cells, slots };
-    markThread(progress, 1);
-    if (nth === 3) {
-      return Promise.resolve(allSucceeded(task, ids));
-    }
-    if (nth === 1 || isStruck) for (const index of indexes) markEntered(progress, index, index);
-    markReturned(progress);
-    if (nth === 2 && isStruck) markLeftover(progress);
-    return Promise.reject(new Error('the thread is gone'));
-  });
-  const { scheduler, outcomes } = schedulerWith(
-    [{ name: 'any', file: '/any.ts', side_effects: 'none' }],
-    threads,
-  );
-  const calls = [1, 2, 3, 4].map((id) => `{"id":${id}}`);
-  scheduler.enqueue(
-    calls.map((json, index) => [index + 1, 'any', 0, json.length] as const),
-    Buffer.from(calls.join('')),
-  );
-  await until(() => outcomes.length === 4);
-  expect(outcomes.map(({ status }) => status)).toEqual(calls.map(() => 'succeeded'));
-  expect(tasks).toEqual([4, 1, 1, 1, 1, 1, 1, 1, 1]);
+  const { threads, outcomes, enqueue } = schedulerWith([toolNamed('any')]);
+  enqueue(['any'], true);
+  if (isStruck) {
+    enterAll(threads[0] as FakeThread);
+    threads[0]?.say({ kind: 'blame', call: 0 });
+  }
+  threads[0]?.die();
+  await until(() => threads.length === 2);
+  threads[1]?.succeed(1);
+  expect(outcomes).toMatchObject([{ id: 1, status: 'succeeded' }]);
 });
 
-test('a call whose neighbours end their thread in sequence runs after the last of them', async () => {
-  const bad = new Set(Array.from({ length: 40 }, (_, index) => index + 1));
-  const threads = threadsThat(({ task, cells, slots, calls_json }) => {
-    const ids = (JSON.parse(calls_json) as readonly { readonly id: number }[]).map(({ id }) => id);
-    const progress = { cells, slots };
-    markThread(progress, 1);
-    const culprit = ids.findIndex((id) => bad.delete(id));
-    if (culprit !== -1) {
-      markEntered(progress, culprit, 0);
-      return Promise.reject(new Error('the thread is gone'));
-    }
-    return Promise.resolve(allSucceeded(task, ids));
-  });
-  const { scheduler, outcomes } = schedulerWith(
-    [{ name: 'any', file: '/any.ts', side_effects: 'none' }],
-    threads,
-  );
-  const enqueue = (ids: readonly number[]): void => {
-    const calls = ids.map((id) => `{"id":${id}}`);
-    scheduler.enqueue(
-      calls.map((json, index) => [ids[index] as number, 'any', 0, json.length] as const),
-      Buffer.from(calls.join('')),
-    );
-  };
-  // Measured as fast, so that all the others share a task.
-  enqueue([0]);
-  await until(() => outcomes.length === 1);
-  enqueue([...bad, 101, 102, 103]);
-  await until(() => outcomes.length === 44);
-  const succeeded = outcomes.filter(({ status }) => status === 'succeeded');
-  expect(succeeded.map(({ id }) => id).sort()).toEqual([0, 101, 102, 103]);
+test('a call cancelled before its repeat counts as started', async () => {
+  const { scheduler, threads, outcomes, enqueue } = schedulerWith([toolNamed('any')]);
+  enqueue(times(6, 'any'));
+  enterAll(threads[0] as FakeThread);
+  threads[0]?.die();
+  await until(() => threads.length === 3);
+  for (const id of [1, 2, 3, 4, 5, 6]) scheduler.cancel(id);
+  expect(
+    outcomes.map(({ id }) => id),
+    'two of them have a thread',
+  ).toEqual([3, 4, 5, 6]);
+  for (const thread of threads.slice(1)) thread.die();
+  await until(() => outcomes.length === 6);
+  for (const outcome of outcomes)
+    expect(outcome).toMatchObject({
+      status: 'crashed',
+      started: true,
+      result: 'AbortError: the caller gave up',
+    });
 });
 
-test('calls that a thread gives back run again alone, except a call cancelled meanwhile', async () => {
-  const tasks: number[][] = [];
-  const computed = Promise.withResolvers<void>();
-  const threads = threadsThat(async ({ task, cells, slots, calls_json }) => {
-    const ids = (JSON.parse(calls_json) as readonly { readonly id: number }[]).map(({ id }) => id);
-    tasks.push(ids);
-    const indexes = [...ids.keys()];
-    const isFirst = tasks.length === 1;
-    markThread({ cells, slots }, 1);
-    for (const index of indexes) markEntered({ cells, slots }, index, index);
-    markReturned({ cells, slots });
-    if (isFirst) await computed.promise;
-    return {
-      task,
-      indexes: isFirst ? [] : indexes,
-      durations_ms: isFirst ? [] : [1],
-      busy_ms: isFirst ? [] : [1],
-      outcomes_json: isFirst ? '' : `{"id":${ids[0]},"status":"succeeded"}`,
-      given_back: isFirst ? indexes : [],
-      not_imported: [],
-      stop_thread: false,
-    };
-  });
-  const { scheduler, outcomes } = schedulerWith(
-    [{ name: 'any', file: '/any.ts', side_effects: 'none' }],
-    threads,
-  );
-  const calls = [1, 2, 3].map((id) => `{"id":${id}}`);
-  scheduler.enqueue(
-    calls.map((json, index) => [index + 1, 'any', 0, json.length] as const),
-    Buffer.from(calls.join('')),
-  );
-  scheduler.cancel([2]);
-  computed.resolve();
-  await until(() => outcomes.length === 3);
-  expect(tasks).toEqual([[1, 2, 3], [1], [3]]);
-  expect(new Map(outcomes.map(({ id, status }) => [id, status]))).toEqual(
-    new Map([
-      [1, 'succeeded'],
-      [2, 'crashed'],
-      [3, 'succeeded'],
-    ]),
-  );
+test('calls that a thread gives back run again alone when the others have ended, except a call cancelled meanwhile', async () => {
+  const { scheduler, threads, outcomes, enqueue } = schedulerWith([toolNamed('any')]);
+  enqueue(times(4, 'any'));
+  const [thread] = threads as [FakeThread];
+  enterAll(thread);
+  for (const call of [1, 2, 3]) thread.say({ kind: 'given_back', call });
+  scheduler.cancel(2);
+  expect(threads).toHaveLength(1);
+  thread.succeed(4);
+  await until(() => threads.length === 3);
+  expect(outcomes).toMatchObject([
+    { id: 4, status: 'succeeded' },
+    { id: 2, status: 'crashed' },
+  ]);
+  expect(threads.slice(1).map(({ calls }) => calls)).toEqual([[1], [3]]);
 });
 
-test('the log names no tool of a task whose thread is ended by code of an ended call', async () => {
-  const threads = threadsThat(({ cells, slots }) => {
-    markThread({ cells, slots }, 1);
-    markLeftover({ cells, slots });
-    return Promise.reject(new Error('words'));
-  });
-  const { scheduler, log } = schedulerWith([{ name: 'any', file: '/any.ts', side_effects: 'none' }], threads);
-  scheduler.enqueue([[1, 'any', 0, 2]], Buffer.from('{}'));
-  await until(() => log.length > 0);
-  expect(log[0]).toBe('a thread ended: uncaught error (code left running by an ended call)');
+test('a thread that does not come free is ended at the deadline of its call', async () => {
+  vi.useFakeTimers({ toFake: ['performance', 'setInterval', 'clearInterval'] });
+  const { threads, outcomes, enqueue } = schedulerWith([toolNamed('any', { timeout_ms: 1_000 })]);
+  enqueue(times(2, 'any'));
+  threads[0]?.enter(1);
+  await vi.advanceTimersByTimeAsync(990);
+  expect(outcomes).toEqual([]);
+  await vi.advanceTimersByTimeAsync(60);
+  const error = 'TimeoutError: any ran longer than 1000 ms and was stopped with its thread';
+  expect(outcomes).toMatchObject([{ id: 1, status: 'timed_out', started: true, error }]);
+  expect(threads[1]?.calls, 'the call that was not entered').toEqual([2]);
+});
+
+test('a yielded call that its thread does not end is ended within 250 ms of its deadline', async () => {
+  vi.useFakeTimers({ toFake: ['performance', 'setInterval', 'clearInterval'] });
+  const { threads, outcomes, enqueue } = schedulerWith([toolNamed('any', { timeout_ms: 1_000 })]);
+  enqueue(['any']);
+  enterAll(threads[0] as FakeThread);
+  await vi.advanceTimersByTimeAsync(1_200);
+  expect(outcomes).toEqual([]);
+  await vi.advanceTimersByTimeAsync(50);
+  expect(outcomes).toMatchObject([{ id: 1, status: 'timed_out' }]);
 });
 
 test('calls that wait in a stuck thread run in another', async () => {
   vi.useFakeTimers({ toFake: ['performance', 'setInterval', 'clearInterval'] });
-  try {
-    let taken = 0;
-    const threads = threadsThat(({ cells, slots }, signal) => {
-      taken += 1;
-      markThread({ cells, slots }, taken);
-      return new Promise((_, reject) => signal.addEventListener('abort', () => reject(new Error('stopped'))));
-    });
-    const { scheduler } = schedulerWith([{ name: 'any', file: '/any.ts', side_effects: 'once' }], threads);
-    scheduler.enqueue([[1, 'any', 0, 2]], Buffer.from('{}'));
-    await vi.advanceTimersByTimeAsync(4_000);
-    expect(taken).toBe(1);
-    await vi.advanceTimersByTimeAsync(2_000);
-    expect(taken).toBe(2);
-  } finally {
-    vi.useRealTimers();
-  }
+  const { threads, log, enqueue } = schedulerWith([toolNamed('any')]);
+  enqueue(times(2, 'any'));
+  threads[0]?.succeed(1);
+  await vi.advanceTimersByTimeAsync(4_000);
+  expect(threads).toHaveLength(1);
+  await vi.advanceTimersByTimeAsync(2_000);
+  expect(threads[1]?.calls).toEqual([2]);
+  expect(log).toEqual(['a thread ended: code left running by an ended call blocked it (any)']);
 });
 
-test('other tools take turns with any number of calls that are repeated alone', async () => {
-  const tasks: { readonly name: string | undefined; readonly end: () => void }[] = [];
-  const threads = threadsThat(({ task, tools, calls_json }) => {
-    const { promise, resolve } = Promise.withResolvers<ThreadReport>();
-    const ids = (JSON.parse(calls_json) as readonly { readonly id: number }[]).map(({ id }) => id);
-    const end = (): void => {
-      resolve({
-        task,
-        indexes: [...ids.keys()],
-        durations_ms: ids.map(() => 1_000),
-        busy_ms: ids.map(() => 0),
-        outcomes_json: ids.map((id) => `{"id":${id}}`).join(','),
-        given_back: [],
-        not_imported: [],
-        stop_thread: false,
-      });
-    };
-    tasks.push({ name: tools[0]?.name, end });
-    return promise;
-  });
-  const names = [...Array<string>(20).fill('killer'), 'one', 'two', 'three'];
-  const { scheduler, outcomes } = schedulerWith(
-    [...new Set(names)].map((name) => ({ name, file: `/${name}.ts`, side_effects: 'none' })),
-    threads,
-  );
-  const calls = names.map((_, id) => `{"id":${id}}`);
-  scheduler.enqueue(
-    calls.map((json, id) =>
-      names[id] === 'killer' ? [id, 'killer', 0, json.length, 1] : [id, names[id] as string, 0, json.length],
-    ),
-    Buffer.from(calls.join('')),
-  );
-  expect(tasks.map(({ name }) => name)).toEqual(['killer', 'one', 'killer', 'two']);
-  for (const ended of [1, 2, 3]) {
-    tasks[ended - 1]?.end();
-    await until(() => outcomes.length === ended);
-  }
-  expect(tasks.slice(4).map(({ name }) => name)).toEqual(['killer', 'three', 'killer']);
+test('the log names no tool of a thread that is ended by code of an ended call', async () => {
+  const { threads, log, enqueue } = schedulerWith([toolNamed('any')]);
+  enqueue(['any']);
+  enterAll(threads[0] as FakeThread);
+  threads[0]?.say({ kind: 'blame', call: 0 });
+  threads[0]?.die(new Error('words'));
+  await until(() => log.length > 0);
+  expect(log).toEqual(['a thread ended: uncaught error (code left running by an ended call)']);
 });
 
-test('a fast tool has its module tried on a fast thread when all slow threads are busy', async () => {
-  const tasks: string[] = [];
-  const threads = threadsThat(({ task, tools, calls_json, cells, slots }) => {
-    const name = tools[0]?.name ?? '';
-    tasks.push(name);
-    if (name !== 'fragile') return new Promise(() => {});
-    const progress = { cells, slots };
-    markThread(progress, 1);
-    if (tasks.length === 6) {
-      markLoading(progress, 0);
-      return Promise.reject(new Error('too many open files'));
-    }
-    const ids = (JSON.parse(calls_json) as readonly { readonly id: number }[]).map(({ id }) => id);
-    return Promise.resolve({
-      task,
-      indexes: [...ids.keys()],
-      durations_ms: ids.map(() => 1),
-      busy_ms: ids.map(() => 1),
-      outcomes_json: ids.map((id) => `{"id":${id}}`).join(','),
-      given_back: [],
-      not_imported: [],
-      stop_thread: false,
-    });
-  });
-  const hanging = ['a', 'b', 'c', 'd'];
-  const { scheduler, outcomes } = schedulerWith(
-    ['fragile', ...hanging].map((name) => ({ name, file: `/${name}.ts`, side_effects: 'none' })),
-    threads,
-  );
-  const enqueue = (id: number, name: string): void => {
-    const json = `{"id":${id}}`;
-    scheduler.enqueue([[id, name, 0, json.length]], Buffer.from(json));
-  };
-  enqueue(0, 'fragile');
-  await until(() => outcomes.length === 1);
-  for (const [index, name] of hanging.entries()) enqueue(index + 1, name);
-  enqueue(5, 'fragile');
-  await until(() => outcomes.length === 2);
-  expect(tasks).toEqual(['fragile', ...hanging, 'fragile', 'fragile']);
-  expect(outcomes.map(({ id }) => id)).toEqual([0, 5]);
+test('a module that a thread could not import is tried in one thread at a time until it is imported', async () => {
+  const { threads, enqueue } = schedulerWith([toolNamed('any')]);
+  enqueue(times(40, 'any'));
+  expect(threads).toHaveLength(2);
+  for (const thread of threads.slice(0, 2))
+    thread.say({ kind: 'not_imported', reason: 'too many open files' });
+  await until(() => threads.length === 3);
+  expect(sizesOf(threads)).toEqual([16, 16, 16]);
+  enterAll(threads[2] as FakeThread);
+  enqueue(['any']);
+  expect(threads).toHaveLength(4);
 });
 
-test('a module is on trial only until a call of it is running', async () => {
-  const tasks: number[] = [];
-  const threads = threadsThat(({ cells, slots, tool_of_call }) => {
-    tasks.push(tool_of_call.length);
-    const progress = { cells, slots };
-    markThread(progress, tasks.length);
-    if (tasks.length === 1) {
-      markLoading(progress, 0);
-      return Promise.reject(new Error('too many open files'));
-    }
-    for (let call = 0; call < slots; call += 1) markEntered(progress, call, call);
-    markReturned(progress);
-    return new Promise(() => {});
-  });
-  const { scheduler } = schedulerWith([{ name: 'any', file: '/any.ts', side_effects: 'none' }], threads);
-  scheduler.enqueue(
-    Array.from({ length: 40 }, (_, id) => [id, 'any', 0, 2] as const),
-    Buffer.from('{}'.repeat(40)),
+test('a call cancelled during the import of its module does not end the time of the import', async () => {
+  vi.useFakeTimers({ toFake: ['performance', 'setInterval', 'clearInterval'] });
+  const { scheduler, threads, outcomes, log, enqueue } = schedulerWith(
+    [toolNamed('any')],
+    (thread, message) => {
+      if (message.kind === 'cancel') thread.say({ kind: 'step', running: 0, ended: 1, outcome: '' });
+    },
   );
-  await until(() => tasks.length === 4);
-  expect(tasks).toEqual([16, 16, 16, 8]);
+  enqueue(['any', 'any']);
+  scheduler.cancel(1);
+  expect(outcomes).toMatchObject([{ id: 1, status: 'crashed', started: false }]);
+  await vi.advanceTimersByTimeAsync(9_000);
+  expect(log).toEqual([]);
+  await vi.advanceTimersByTimeAsync(2_000);
+  expect(log[0]).toMatch(
+    /^a thread could not import the module of any and is ended: importing a module took/,
+  );
+  expect(threads[1]?.calls).toEqual([2]);
+});
+
+test('a call that comes in the pause after a failed import waits for it', async () => {
+  vi.useFakeTimers({ toFake: ['performance', 'setInterval', 'clearInterval'] });
+  const { scheduler, threads, outcomes, enqueue } = schedulerWith([toolNamed('any')]);
+  enqueue(['any']);
+  threads[0]?.say({ kind: 'not_imported', reason: 'too many open files' });
+  scheduler.cancel(1);
+  await vi.advanceTimersByTimeAsync(100);
+  expect(outcomes).toMatchObject([{ id: 1, status: 'crashed', started: false }]);
+  enqueue(['any']);
+  expect(threads).toHaveLength(1);
+  await vi.advanceTimersByTimeAsync(300);
+  expect(threads[1]?.calls).toEqual([2]);
+});
+
+test('a call of a module with `concurrency` is refused before it starts, and needs no thread', () => {
+  const { threads, outcomes, enqueue } = schedulerWith([toolNamed('waits', { concurrency: 500 })]);
+  enqueue(['waits']);
+  const error = 'waits exports concurrency, so another process runs it; the threads of this host do not.';
+  expect(outcomes).toMatchObject([{ id: 1, status: 'failed', started: false, result: error, error }]);
+  expect(threads).toEqual([]);
 });

@@ -1,3 +1,4 @@
+import { rm, symlink } from 'node:fs/promises';
 import { describe, expect, test } from 'vitest';
 import { ToolHostClosedError, ToolHostUnavailableError, startToolHost } from '../src/index.ts';
 import { TOOLS_DIR, callOf, linesOf, startTestHost, testDirectory, until } from './support/tool-hosts.ts';
@@ -261,6 +262,53 @@ describe('giving up', () => {
     await refused;
     await expect(host.runCalls([callOf('echo')])).rejects.toThrow(ToolHostClosedError);
     expect(host.pid()).toBeUndefined();
+  });
+});
+
+describe('a single call', () => {
+  test('resolves with its outcome, or with the reason why it has none', async () => {
+    const host = await startTestHost();
+    const call = callOf('echo', { text: 'one' });
+    expect(await host.runCall(call)).toMatchObject({
+      call_id: call.call_id,
+      status: 'succeeded',
+      result: 'one',
+    });
+    expect(await host.runCall(callOf('echo', 'text'))).toMatchObject({ status: 'failed', started: false });
+    const aborted = await host.runCall(callOf('echo'), { signal: AbortSignal.abort() });
+    expect(aborted).toMatchObject({ status: 'crashed', started: false });
+    expect(aborted).not.toHaveProperty('unavailable');
+  });
+
+  test('never rejects: if no host can be started it is `crashed`, not started and `unavailable`', async () => {
+    const nodePath = `${await testDirectory()}/node`;
+    await symlink(process.execPath, nodePath);
+    const host = await startTestHost({ threads: 1, nodePath });
+    await rm(nodePath);
+    process.kill(host.pid()!, 'SIGKILL');
+    await until(() => host.pid() === undefined);
+    expect(await host.runCall(callOf('echo'))).toMatchObject({
+      status: 'crashed',
+      started: false,
+      unavailable: true,
+      error: expect.stringMatching(/^the tool host does not come up: /),
+    });
+    await symlink(process.execPath, nodePath);
+    expect(await host.runCall(callOf('echo', { text: 'again' })), 'the next call tries again').toMatchObject({
+      status: 'succeeded',
+      result: 'again',
+    });
+  });
+
+  test('of a closed host is `unavailable`; whether it has started is told', async () => {
+    const host = await startTestHost();
+    const ledger = `${await testDirectory()}/ledger`;
+    const running = host.runCall(callOf('pay_once', { ledger, ms: 60_000 }));
+    await until(async () => (await linesOf(ledger)).length === 1);
+    await host.close();
+    const error = 'the tool host is closed; start another one to run tools';
+    expect(await running).toMatchObject({ status: 'crashed', started: true, unavailable: true, error });
+    expect(await host.runCall(callOf('echo'))).toMatchObject({ started: false, unavailable: true, error });
   });
 });
 

@@ -15,6 +15,14 @@ import {
   RETRY_POLICY_DEFAULT,
 } from '@nightshift/agent-core';
 import {
+  readSecretsKeys,
+  SECRETS_KEY_FORM,
+  SECRETS_KEY_RULE,
+  SECRETS_KEYS_FORM,
+  SECRETS_KEYS_RULE,
+  type SecretsKeys,
+} from '@nightshift/intake';
+import {
   TOOL_THREAD_MEMORY_MB_DEFAULT,
   TOOL_THREAD_MEMORY_MB_MAX,
   TOOL_THREAD_MEMORY_MB_MIN,
@@ -69,7 +77,7 @@ export const environment = z
       .max(TOOL_THREADS_MAX)
       .default(0)
       .describe(
-        'Threads of the tool host for quick calls; 0: one per core, at most 4. Up to twice as many more, at least two, are added while slow calls wait.',
+        'Threads of the tool host for fast calls; 0: one per core, at most 4. While calls wait, fast and slow calls have up to twice this number plus one each.',
       ),
     TOOL_THREAD_MEMORY_MB: positive
       .min(TOOL_THREAD_MEMORY_MB_MIN)
@@ -78,6 +86,10 @@ export const environment = z
       .describe(
         'Memory limit of one thread of the tool host in megabytes: heap and buffers, including uncollected garbage. A thread that exceeds it is ended.',
       ),
+    TOOLS_ALLOW_PRIVATE: z
+      .enum(['0', '1'])
+      .default('0')
+      .describe('1 allows HTTP tools and uploaded code to call addresses inside a private network.'),
     DATA_DIR: z.string().default('.data').describe('Directory of all files written at run time.'),
     LOG_LEVEL: z
       .enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'])
@@ -207,6 +219,8 @@ export const environment = z
       .describe(
         'Milliseconds that tool calls without side effects may delay the commit of their answers, so that both are committed together; 0: every call starts after its answer is committed.',
       ),
+    SECRETS_KEY: z.string().regex(SECRETS_KEY_FORM, SECRETS_KEY_RULE).optional(),
+    SECRETS_KEYS_OLD: z.string().regex(SECRETS_KEYS_FORM, SECRETS_KEYS_RULE).optional(),
     CALLBACK_SECRET: z
       .string()
       .regex(/^whsec_[A-Za-z0-9+/=]{32,}$/, 'must look like whsec_<base64 of at least 24 bytes>')
@@ -258,6 +272,9 @@ export interface WorkerConfig {
   readonly health_host: string;
   /** Null: no liveness endpoint. */
   readonly health_port: number | null;
+  readonly secrets_keys: SecretsKeys;
+  /** Whether tools may call private addresses. */
+  readonly tools_allow_private: boolean;
   readonly callbacks: CallbackOptions;
   readonly quick_tools: QuickToolsPolicy;
   readonly settings: FlowSettings;
@@ -297,6 +314,8 @@ export function readConfig(env: NodeJS.ProcessEnv): WorkerConfig {
     exit_with_parent: e.EXIT_WITH_PARENT === '1',
     health_host: e.HEALTH_HOST,
     health_port: e.HEALTH_PORT ?? null,
+    secrets_keys: readSecretsKeys(e.SECRETS_KEY, e.SECRETS_KEYS_OLD),
+    tools_allow_private: e.TOOLS_ALLOW_PRIVATE === '1',
     callbacks: {
       secret: e.CALLBACK_SECRET,
       allow_private: e.CALLBACK_ALLOW_PRIVATE === '1',

@@ -6,19 +6,30 @@ import {
   openProcessLog,
   startFailure,
 } from '@nightshift/services';
+import { startNetHost } from '@nightshift/net-host';
+import { startSandboxHost } from '@nightshift/sandbox-host';
 import { startToolHost } from '@nightshift/tool-host';
-import { assertUsable, connect, explained } from '@nightshift/db';
+import { assertUsable, connect, DEFAULT_PROJECT_ID, explained, readToolCode } from '@nightshift/db';
 import { pino } from 'pino';
 import { readConfig, type WorkerConfig } from './config.ts';
 import { answerLivez } from './livez.ts';
 import { anthropicProvider } from './provider/anthropic.ts';
 import { removeStaleBodyFiles } from './provider/body-file.ts';
+import { createHttpRunner } from './tools/http/http-runner.ts';
+import { createLazyHost } from './tools/lazy-host.ts';
+import { createModuleRunner } from './tools/module/module-runner.ts';
+import { createCodeCache } from './tools/sandbox/code-cache.ts';
+import { createSandboxFetch } from './tools/sandbox/sandbox-fetch.ts';
+import { createSandboxRunner } from './tools/sandbox/sandbox-runner.ts';
+import { createSecretReader } from './tools/secrets.ts';
 import { startWorker } from './worker.ts';
 
 /** Timeout of a stop; leases then lapse by themselves. Unit: ms. */
 const STOP_DEADLINE_MS = 20_000;
 /** Timeout for closing tool threads and connections after all leases are released. Unit: ms. */
 const TIDY_MS = 3_000;
+/** Calls of uploaded code that run at a time. */
+const SANDBOX_THREADS = 2;
 
 const config = configOrExit();
 const logStream = openProcessLog();
@@ -63,12 +74,34 @@ const tools = await startToolHost({
 }).catch(endWith);
 for (const problem of tools.listProblems()) always.warn({ ...problem }, 'tool module left out');
 
+const db = connect(pool);
+const netHost = createLazyHost(() => startNetHost({ onLog: (line) => log.warn(line) }));
+const readSecrets = createSecretReader(db, config.secrets_keys);
+const sandboxHost = createLazyHost(async () => {
+  const host = await startSandboxHost({
+    fetch: createSandboxFetch(netHost, config.tools_allow_private),
+    threads: SANDBOX_THREADS,
+    onLog: (line) => log.warn(line),
+  });
+  always.info({ layers: host.layers }, 'the sandbox host is up');
+  return host;
+});
+
 // Not awaited before the signal handlers are set: flows may hold leases before the start completes.
 const starting = startWorker(config, {
   pool,
   auditPool,
   provider: anthropicProvider(config.provider),
-  tools,
+  runners: {
+    module: createModuleRunner(tools, netHost),
+    sandbox: createSandboxRunner(sandboxHost, {
+      threads: SANDBOX_THREADS,
+      readCode: createCodeCache((sha256) => readToolCode(db, DEFAULT_PROJECT_ID, sha256)),
+      readSecrets,
+    }),
+    http: createHttpRunner(netHost, { allow_private: config.tools_allow_private, readSecrets }),
+  },
+  listTools: () => tools.listTools(),
   log: {
     report: (report) => {
       // Problems with tools are logged at every LOG_LEVEL, like those with modules above.
@@ -101,7 +134,13 @@ async function stop(signal: string): Promise<void> {
     log.error({ err: error }, 'the stop failed; leases lapse by themselves');
     process.exitCode = 1;
   });
-  const tidied = Promise.allSettled([tools.close(), pool.end(), auditPool.end()]);
+  const tidied = Promise.allSettled([
+    tools.close(),
+    sandboxHost.close(),
+    netHost.close(),
+    pool.end(),
+    auditPool.end(),
+  ]);
   await Promise.race([tidied, new Promise((resolve) => setTimeout(resolve, TIDY_MS))]);
   log.info('worker has stopped');
   process.exit();
@@ -117,6 +156,16 @@ if (config.exit_with_parent) {
     .resume();
 }
 await starting.catch((error: unknown) => endWith(explained(error, config.database_url)));
+// Not awaited: a worker may run for months. A stop meanwhile has the same end.
+void starting
+  .then((worker) => worker.drained)
+  .then(() => {
+    if (shutdown.isRequested()) return;
+    // The stack reads this line: it does not start a drained worker again.
+    always.info('worker is drained');
+    return stop('drain');
+  })
+  .catch(() => undefined);
 always.info({ tools: tools.listTools().map((tool) => tool.name), livez: livezUrl }, 'worker is at work');
 
 /** Exits with an error's message, or with one JSON line that holds the stack of an unexpected error. */

@@ -16,6 +16,8 @@ const archive: ToolManifest = {
   description: 'Reads an archive.',
   parameters: { type: 'object', properties: {} },
   side_effects: 'none',
+  speed: 'fast',
+  concurrency: null,
   timeout_ms: TIMEOUT_MS_MAX,
   result_char_limit: RESULT_CHAR_LIMIT_MAX,
   file: '/tools/archive.ts',

@@ -6,7 +6,7 @@ import { contentHashOf, drawFrom } from '../draws.ts';
 import type { MessageParams } from '../scripts/script.ts';
 import type { SimulatorState } from '../state.ts';
 import { tokensOfBytes } from '../tokens.ts';
-import { listPriceUsd, usageOf } from '../usage.ts';
+import { listPriceUsd, usageOf, WEB_SEARCH_USD } from '../usage.ts';
 import type { ValidationContext } from '../validate/issue.ts';
 import { paramsIssue } from '../validate/params.ts';
 import { jsonReply } from './reply.ts';
@@ -75,7 +75,7 @@ export async function handleMessages(state: SimulatorState, exchange: Exchange):
   const read = cache.use(prefixes, clock.now(), missed);
   const usage = usageOf(tokensOfBytes(bytes.length), answer.output_tokens, prefixes, read);
   if (answer.billable) {
-    const usd = listPriceUsd(answer.model, usage);
+    const usd = listPriceUsd(answer.model, usage) + answer.web_searches * WEB_SEARCH_USD;
     ledger.bill({ batch: null, customId: null, contentHash, usage, usd });
   }
   return {

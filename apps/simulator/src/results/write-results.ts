@@ -16,7 +16,7 @@ import type { SimulatorState } from '../state.ts';
 import type { Directive } from '../scripts/directive.ts';
 import type { MessageParams } from '../scripts/script.ts';
 import { tokensOfBytes } from '../tokens.ts';
-import { listPriceUsd, usageOf } from '../usage.ts';
+import { listPriceUsd, usageOf, WEB_SEARCH_USD } from '../usage.ts';
 import type { Usage } from '../usage.ts';
 import { paramsIssue } from '../validate/params.ts';
 import { linesOf } from './read-lines.ts';
@@ -138,16 +138,22 @@ function answerItem(
     return { line: `${start}${head}${GAP}${index}`, fate: 'succeeded' };
   }
   const usage = usageOf(totalTokens, outputTokens);
-  if (billable) billings.push(billingOf(batch, { customId, contentHash, model }, usage));
+  if (billable) billings.push(billingOf(batch, { customId, contentHash, model, webSearches }, usage));
   return { line: `${start}${messageJson(answer, usage, 'batch')}}}`, fate: 'succeeded' };
 }
 
 function billingOf(
   batch: Batch,
-  { customId, contentHash, model }: Pick<Unpriced, 'customId' | 'contentHash' | 'model'>,
+  {
+    customId,
+    contentHash,
+    model,
+    webSearches,
+  }: Pick<Unpriced, 'customId' | 'contentHash' | 'model' | 'webSearches'>,
   usage: Usage,
 ): Billing {
-  return { batch, customId, contentHash, usage, usd: listPriceUsd(model, usage) * BATCH_PRICE };
+  const usd = listPriceUsd(model, usage) * BATCH_PRICE + webSearches * WEB_SEARCH_USD;
+  return { batch, customId, contentHash, usage, usd };
 }
 
 async function readFully(file: FileHandle, buffer: Buffer, position: number): Promise<void> {

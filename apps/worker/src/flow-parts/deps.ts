@@ -8,47 +8,15 @@ import type {
   RetryPolicy,
 } from '@nightshift/agent-core';
 import type { Claimant, Database } from '@nightshift/db';
+import type { DefinitionCache } from '@nightshift/intake';
 import type { Signal } from '@nightshift/queue';
 import type { LeaseKeeper } from '../leases/keeper.ts';
 import type { ProviderPort } from '../provider/port.ts';
-import type { DefinitionCache } from './requests/definition-cache.ts';
+import type { ToolRunners } from '../tools/runner.ts';
 import type { QuickTools } from './calls/quick-tools.ts';
 import type { Slots } from './slots.ts';
 import type { Strangers } from './strangers.ts';
 import type { WorkBook } from './work-statistics.ts';
-
-/** A call of operator's code, in the shape of the tool host's requests. */
-export interface ToolRequest {
-  readonly call_id: string;
-  readonly tool_name: string;
-  readonly arguments: unknown;
-  readonly agent_id: string;
-  readonly run_id: string;
-  readonly tool_use_id: string;
-  readonly idempotency_key: string;
-  readonly timeout_ms: number;
-  readonly result_char_limit: number;
-}
-
-export interface ToolReply {
-  readonly call_id: string;
-  readonly status: 'succeeded' | 'failed' | 'timed_out' | 'crashed';
-  readonly result: string;
-  readonly duration_ms: number;
-  /** False only if the tool was certainly not entered. */
-  readonly started: boolean;
-}
-
-/**
- * Runs module tools. Returns one reply per request, in order; a tool's fault is a reply, never an error.
- * Throws: the tool host is gone. `outcomes` of the error holds the replies so far.
- */
-export interface ToolPort {
-  runCalls(
-    calls: readonly ToolRequest[],
-    options?: { readonly signal?: AbortSignal },
-  ): Promise<readonly ToolReply[]>;
-}
 
 /** Posts callbacks. Never throws for a fault of the receiver. */
 export interface CallbackPort {
@@ -170,7 +138,9 @@ export interface FlowDeps {
   /** Connection for audits, whose statements may run much longer than a flow's. Default: `db`. */
   readonly audit_db?: Database;
   readonly provider: ProviderPort;
-  readonly tools: ToolPort;
+  readonly tools: ToolRunners;
+  /** Limits the chunks of calls that are read or written at a time; waiting for calls takes no slot. */
+  readonly callSlots: Slots;
   readonly bell: BellPort;
   readonly callbacks: CallbackPort;
   readonly leases: LeaseKeeper;

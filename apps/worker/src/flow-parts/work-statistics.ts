@@ -6,7 +6,7 @@ import {
   type WorkStatistics,
 } from '@nightshift/agent-core';
 import { commitWorkSamples, readWorkStatistics, type Database } from '@nightshift/db';
-import type { CachedDefinition } from './requests/definition-cache.ts';
+import type { CachedDefinition } from '@nightshift/intake';
 
 /** Samples kept before a flush within a pass. */
 const SAMPLES_MAX = 5_000;

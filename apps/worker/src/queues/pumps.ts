@@ -33,7 +33,8 @@ const FLOWS: Readonly<
   poll: { flow: pollProviderBatches, lanes: 1 },
   // Several lanes, so that a slow result file does not delay the others.
   ingest: { flow: ingestResults, lanes: ({ settings }) => settings.ingest_lanes },
-  tools: { flow: runToolCalls, lanes: 2 },
+  // Several lanes: a chunk whose calls wait is not busy, and delays no other.
+  tools: { flow: runToolCalls, lanes: 8 },
   finish: { flow: finishBatch, lanes: 1 },
   cancel: { flow: cancelBatch, lanes: 1 },
   webhook: { flow: deliverWebhooks, lanes: 4 },

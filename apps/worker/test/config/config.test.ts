@@ -26,6 +26,7 @@ test('every absent variable has its documented default', () => {
     simulated: false,
     tools_dirs: [],
     tool_threads: 0,
+    tools_allow_private: false,
     tool_thread_memory_mb: 256,
     log_level: 'info',
     name: `${hostname()}:${process.pid}`,
@@ -34,6 +35,7 @@ test('every absent variable has its documented default', () => {
     sweep_interval_ms: 2_000,
     hunt_interval_ms: 60_000,
     callbacks: { secret: undefined, allow_private: false, timeout_ms: 15_000 },
+    secrets_keys: { current: null, old: [] },
     exit_with_parent: false,
     health_host: '127.0.0.1',
     health_port: null,
@@ -89,6 +91,10 @@ test('every absent variable has its documented default', () => {
       prices: SHIPPED_PRICES,
     },
   });
+});
+
+test('the address of the command is ignored', () => {
+  expect(() => readConfig({ ...NEEDED, NIGHTSHIFT_URL: 'no address' })).not.toThrow();
 });
 
 test('an empty variable counts as absent', () => {
@@ -177,6 +183,14 @@ const GIVEN: readonly (readonly [
   ['WORKSPACE_SHARED', '0', (c) => c.settings.workspace_is_ours, true],
   ['CALLBACK_SECRET', SECRET, (c) => c.callbacks.secret, SECRET],
   ['CALLBACK_ALLOW_PRIVATE', '1', (c) => c.callbacks.allow_private, true],
+  ['TOOLS_ALLOW_PRIVATE', '1', (c) => c.tools_allow_private, true],
+  ['SECRETS_KEY', '00'.repeat(32), (c) => c.secrets_keys.current?.id, '66687aadf862bd77'],
+  [
+    'SECRETS_KEYS_OLD',
+    `${'00'.repeat(32)},${Buffer.alloc(32).toString('base64')}`,
+    (c) => c.secrets_keys.old.map(({ id }) => id),
+    ['66687aadf862bd77', '66687aadf862bd77'],
+  ],
   ['PRICES_FILE', PRICES_FILE, (c) => c.settings.prices.version, '2030-01-01'],
   ['CHUNK_LINES', '5000', (c) => c.settings.chunk_lines, 5_000],
   ['QUICK_CALLS_MS', '0', (c) => c.quick_tools.chunk_ms_max, 0],
@@ -213,8 +227,12 @@ test.each([
   ['RETRY_DELAY_MS', '0'],
   ['CHUNK_LINES', '5001'],
   ['QUICK_CALLS_MS', '60001'],
+  ['SECRETS_KEY', '00'.repeat(31)],
+  ['SECRETS_KEY', 'not a key'],
+  ['SECRETS_KEYS_OLD', `${'00'.repeat(32)},x`],
   ['CALLBACK_SECRET', 'whsec_short'],
   ['CALLBACK_ALLOW_PRIVATE', 'yes'],
+  ['TOOLS_ALLOW_PRIVATE', 'yes'],
   ['DATABASE_POOL_MAX', '0'],
   ['TOOL_THREADS', '-1'],
   // Above the tool host's own maximum, whose error lacks the variable's name.

@@ -1,4 +1,5 @@
 import type {} from '../../../../test/global-setup.ts';
+import { batchCostNanoUsd, SHIPPED_PRICES, type Usage } from '@nightshift/agent-core';
 import { DEFAULT_PROJECT_ID, inTransaction, resumeBatch } from '@nightshift/db';
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
 import { anthropicProvider } from '../../src/provider/anthropic.ts';
@@ -270,6 +271,22 @@ describe('ends of a turn', () => {
     expect(sent).toHaveLength(3);
     const shown = sent[2]!.params.messages.slice(1).flatMap((message) => message.content);
     expect(shown).toEqual(messages.slice(1, 3).flatMap((message) => message.content));
+  });
+
+  test('the web searches of a turn are booked at their price', async () => {
+    const batch = await house.submit([{ input: '⟦sim:pauseTurn?k=2⟧' }]);
+    await house.drive(house.worker());
+    const [booked] = await house.rows<{ cost: number; tokens: Usage[] }>(
+      `select sum(cost_nanousd)::float8 as cost, json_agg(json_build_object('input_tokens', input_tokens,
+              'output_tokens', output_tokens, 'cache_write_5m_tokens', cache_write_5m_tokens,
+              'cache_write_1h_tokens', cache_write_1h_tokens, 'cache_read_tokens', cache_read_tokens)) as tokens
+         from step where run_id = $1`,
+      [batch.run_ids[0]],
+    );
+    const model = 'claude-haiku-4-5';
+    const ofTokens = booked!.tokens.map((usage) => batchCostNanoUsd(SHIPPED_PRICES, model, usage) ?? 0);
+    expect(booked!.cost).toBe(ofTokens.reduce((sum, cost) => sum + cost, 0) + 2 * 10_000_000);
+    expect(house.simulator.control.ledger().totals.usd).toBeCloseTo(booked!.cost / 1e9, 6);
   });
 
   test('pauses count as steps: max_steps ends an endlessly paused run', async () => {

@@ -159,16 +159,20 @@ describe('archival memory', () => {
 
   test('under review is rejected by agent; a second reject has no effect', async () => {
     const batch = await run([{ input: keep('a held passage'), tools: TOOLS }], { apply: 'review' });
-    const reject = () =>
+    const reject = (isDry = false) =>
       inTransaction(house.database.db, (trx) =>
-        rejectHeldChanges(trx, DEFAULT_PROJECT_ID, batch.id, {
-          agent_ids: batch.agent_ids,
-          block_ids: null,
-        }),
+        rejectHeldChanges(
+          trx,
+          DEFAULT_PROJECT_ID,
+          batch.id,
+          { agent_ids: batch.agent_ids, block_ids: null },
+          isDry,
+        ),
       );
-    expect(await reject()).toBe(0);
+    expect(await reject(true)).toEqual({ rejected: 0, passages: 1 });
+    expect(await reject()).toEqual({ rejected: 0, passages: 1 });
     expect(await house.rows('select 1 from passage')).toEqual([]);
-    expect(await reject()).toBe(0);
+    expect(await reject()).toEqual({ rejected: 0, passages: 0 });
   });
 
   test('under review survives a revert of the accepted part', async () => {

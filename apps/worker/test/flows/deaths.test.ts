@@ -1,6 +1,8 @@
 import type {} from '../../../../test/global-setup.ts';
 import { afterEach, beforeEach, expect, inject, test } from 'vitest';
-import type { FlowDeps, HookPoint, ToolPort, ToolRequest } from '../../src/flow-parts/deps.ts';
+import type { FlowDeps, HookPoint } from '../../src/flow-parts/deps.ts';
+import type { ToolRequest } from '../../src/tools/runner.ts';
+import type { ToolPort } from '../../../../test/runners-of.ts';
 import { call, openHouse, type House, type SubmittedBatch } from './house.ts';
 
 let house: House;

@@ -289,7 +289,7 @@ describe('a retry', () => {
     expect(conversations).toHaveLength(1);
   });
 
-  test('with current definitions takes the agent as it is now, and the client tools of the failed run', async () => {
+  test('with current definitions takes the agent as it is now, and the client tools and the choice of tools of the failed run', async () => {
     fail(BAD, refused('No.'));
     const ask = { name: 'ask_user', description: 'Asks.', parameters: { type: 'object' } };
     const { body: agent } = await api('POST', '/v1/agents/', {
@@ -298,7 +298,10 @@ describe('a retry', () => {
     });
     const { body: batch } = await api('POST', '/v1/batches', {
       requests: [
-        { agent_id: agent.id, input: BAD, client_tools: [ask], conversation: 'isolated', max_steps: 3 },
+        {
+          ...{ agent_id: agent.id, input: BAD, client_tools: [ask], conversation: 'isolated', max_steps: 3 },
+          tools: { add: ['memory_rethink'], remove: ['memory_insert'] },
+        },
       ],
     });
     await house.drive(worker);
@@ -310,11 +313,12 @@ describe('a retry', () => {
     await house.drive(worker);
     const [run] = await house.rows(
       `select r.state, r.max_steps, d.system,
-              array(select t ->> 'name' from json_array_elements(d.tools) t where t ->> 'kind' = 'client') as tools
+              array(select t ->> 'name' from json_array_elements(d.tools) t) as tools
          from run r join definition d on d.id = r.definition_id where r.batch_id = $1`,
       [again.id.slice(4)],
     );
-    expect(run).toEqual({ state: 'completed', max_steps: 3, system: 'Speak plainly.', tools: ['ask_user'] });
+    const tools = ['conversation_search', 'memory_replace', 'memory_rethink', 'ask_user'];
+    expect(run).toEqual({ state: 'completed', max_steps: 3, system: 'Speak plainly.', tools });
   });
 
   test('skips a run whose agent is deleted, with the reason in the counts', async () => {

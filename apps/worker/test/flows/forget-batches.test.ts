@@ -62,6 +62,12 @@ async function runBatch(rest: object = {}): Promise<SubmittedBatch> {
     rest,
   );
   await house.drive(worker);
+  await house.rows(
+    `insert into tool_call_output (project_id, run_id, step_number, call_index, attempts)
+     select c.project_id, c.run_id, c.step_number, c.call_index, 2 from tool_call c join run r on r.id = c.run_id
+      where r.batch_id = $1 and c.ended_at is not null`,
+    [batch.id],
+  );
   return batch;
 }
 

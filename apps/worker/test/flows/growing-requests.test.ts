@@ -165,6 +165,31 @@ describe('the requests of a run', () => {
     expect(more).toEqual([]);
   });
 
+  test('have the tools that the batch chose, in its order, whatever becomes of the agent', async () => {
+    const { provider, sentBy } = interrupted(async () => {
+      await house.rows('delete from agent_tool');
+    });
+    const choice = { add: ['look'], remove: ['memory_insert'], only: null };
+    const given = run([append('a'), call('look', {}), append('b')]);
+    const { run_ids } = await house.submit([
+      { ...given, tools: ['memory_insert', 'core_memory_append'], rest: { tools: choice } },
+      { ...given, tools: ['memory_insert', 'core_memory_append'] },
+    ]);
+    await house.drive(house.worker({ provider, tools: answering() }));
+    const [chosen = [], own = []] = run_ids.map((id) => sentBy.get(id));
+    const names = (sent: SentParams[]) =>
+      new Set(sent.map(({ tools }) => tools?.map(({ name }) => name).join()));
+    expect(names(chosen)).toEqual(new Set(['core_memory_append,look']));
+    expect(names(own)).toEqual(new Set(['memory_insert,core_memory_append']));
+    expect(chosen).toHaveLength(4);
+    for (const [index, sent] of chosen.slice(1).entries())
+      expect(promptOf(sent).startsWith(promptOf(chosen[index]!))).toBe(true);
+    const results = await house.rows<{ tool_name: string; state: string }>(
+      "select tool_name, state from tool_call where tool_name = 'look' order by state",
+    );
+    expect(results.map(({ state }) => state)).toEqual(['failed', 'succeeded']);
+  });
+
   test('in a batch under review show its drafts, and tell what others do to the originals that it has not touched', async () => {
     const agents: string[] = [];
     const { provider, sentBy } = interrupted(async (create) => {

@@ -10,6 +10,7 @@ export interface ApiAnswer {
   // Parsed JSON; the expectation is the check.
   // eslint-disable-next-line @typescript-eslint/no-explicit-any
   readonly body: any;
+  readonly text: string;
 }
 
 /** The API beside the workers of a house. */
@@ -40,7 +41,8 @@ export async function openHouseApi(db: Database): Promise<HouseApi> {
         headers: { authorization: `Bearer ${API_KEY}`, ...headers },
         ...(body === undefined ? {} : { payload: body }),
       });
-      return { status: answer.statusCode, headers: answer.headers, body: JSON.parse(answer.body) as unknown };
+      const { statusCode: status, headers: given, body: text } = answer;
+      return { status, headers: given, body: JSON.parse(text) as unknown, text };
     },
     close: () => server.close(),
   };

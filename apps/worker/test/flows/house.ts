@@ -21,8 +21,8 @@ import {
 } from '@nightshift/db';
 import type { JsonObject, ResultFormat, ToolDefinition } from '@nightshift/agent-core';
 import { acceptBatch, openTestDatabase, type TestDatabase } from '@nightshift/db/testing';
+import { createDefinitionCache } from '@nightshift/intake';
 import { startSimulator, type Simulator, type SimulatorOptions } from '../../../simulator/src/index.ts';
-import { createDefinitionCache } from '../../src/flow-parts/requests/definition-cache.ts';
 import {
   createQuickTools,
   QUICK_TOOLS_POLICY_DEFAULT,
@@ -30,16 +30,11 @@ import {
 } from '../../src/flow-parts/calls/quick-tools.ts';
 import { createStrangers } from '../../src/flow-parts/strangers.ts';
 import { createWorkBook } from '../../src/flow-parts/work-statistics.ts';
-import type {
-  FlowDeps,
-  FlowReport,
-  FlowSettings,
-  Hooks,
-  ToolPort,
-  ToolRequest,
-} from '../../src/flow-parts/deps.ts';
+import type { FlowDeps, FlowReport, FlowSettings, Hooks } from '../../src/flow-parts/deps.ts';
 import { createSlots } from '../../src/flow-parts/slots.ts';
 import { createLeaseKeeper } from '../../src/leases/keeper.ts';
+import type { ToolRequest } from '../../src/tools/runner.ts';
+import { runnersOf, type ToolPort } from '../../../../test/runners-of.ts';
 import { anthropicProvider } from '../../src/provider/anthropic.ts';
 import type { ProviderPort } from '../../src/provider/port.ts';
 import { acceptBatch as makeRuns } from '../../src/flows/accept-batch/accept-batch.ts';
@@ -232,7 +227,8 @@ export async function openHouse(
       return {
         db,
         provider: parts.provider ?? anthropicProvider({ apiKey: 'test-key', baseURL: simulator.apiUrl }),
-        tools: parts.tools ?? NO_TOOLS,
+        tools: runnersOf(parts.tools ?? NO_TOOLS),
+        callSlots: createSlots(2),
         bell: { ring: () => Promise.resolve() },
         callbacks: { post: () => Promise.resolve({ kind: 'answered', status: 200 }) },
         leases,

@@ -1,6 +1,6 @@
 import type {} from '../../../../test/global-setup.ts';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
-import type { ToolPort } from '../../src/flow-parts/deps.ts';
+import type { ToolPort } from '../../../../test/runners-of.ts';
 import { call, openHouse, type House } from './house.ts';
 
 let house: House;

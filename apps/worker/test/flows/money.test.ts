@@ -523,7 +523,7 @@ test('an agent with a larger window than the table’s reserves for all of it', 
 });
 
 test('an answer of a model without a price is booked without a cost, not with cost 0', async () => {
-  const prices = { version: '2030-01-01', batch_factor: 0.5, models: new Map() };
+  const prices = { version: '2030-01-01', batch_factor: 0.5, web_search_per_1000: 10, models: new Map() };
   const batch = await house.submit([{ input: 'Say hello.' }], { cap: tokens(9_999) });
   await house.drive(house.worker({ settings: { prices } }));
   const [step] = await house.rows<{ cost_nanousd: null; output_tokens: number }>(
@@ -538,7 +538,7 @@ test('an answer of a model without a price is booked without a cost, not with co
 });
 
 test('a cap in dollars on a model that lost its price ends the runs rather than spend', async () => {
-  const prices = { version: '2030-01-01', batch_factor: 0.5, models: new Map() };
+  const prices = { version: '2030-01-01', batch_factor: 0.5, web_search_per_1000: 10, models: new Map() };
   const batch = await house.submit([{ input: 'Say hello.' }], { cap: dollars(1) });
   await house.drive(house.worker({ settings: { prices } }));
   expect((await house.runsOf(batch.id))[0]).toMatchObject({

@@ -7,7 +7,7 @@ import {
 } from '@nightshift/agent-core';
 import type { Tx } from '@nightshift/db';
 import { describe, expect, test } from 'vitest';
-import type { CachedDefinition, DefinitionCache } from '../../src/flow-parts/requests/definition-cache.ts';
+import type { CachedDefinition, DefinitionCache } from '@nightshift/intake';
 import type { FlowDeps } from '../../src/flow-parts/deps.ts';
 import { pricedOutcome, withPriceOf } from '../../src/flow-parts/results/price-outcome.ts';
 

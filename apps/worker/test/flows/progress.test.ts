@@ -159,6 +159,27 @@ describe('each phase, by the flows that lead to it', () => {
     expect(waiting_reason!.until!.getTime()).toBeGreaterThan(Date.now());
   });
 
+  test('between the attempts of an outage, until a run goes on', async () => {
+    house.simulator.control.addRule({
+      id: 'outage',
+      op: 'request',
+      match: { contains: 'hello' },
+      outcome: { type: 'errored', error_type: 'api_error', message: 'Internal error' },
+    });
+    const { id } = await house.submit([{ input: 'hello' }, { input: 'hello' }]);
+    await send();
+    expect(await progress(id)).toMatchObject({ phase: 'waiting_for_provider', waiting_reason: null });
+    await answer();
+    expect(await progress(id)).toMatchObject({
+      phase: 'running',
+      waiting_reason: { cause: 'retrying' },
+      eta: null,
+    });
+    house.simulator.control.clearRules();
+    await house.drive(worker, { hasten: true });
+    expect(await progress(id)).toMatchObject({ phase: 'done', waiting_reason: null });
+  });
+
   test('behind another batch', async () => {
     const first = await house.submit([{ input: 'hello' }]);
     const second = await house.submit([{ input: 'again', agent_id: first.agent_ids[0]! }]);

@@ -5,6 +5,7 @@ import {
   auditInvariants,
   DEFAULT_PROJECT_ID,
   deleteAgent,
+  editHeldChange,
   inTransaction,
   rejectHeldChanges,
   revertBatch,
@@ -39,10 +40,12 @@ const accept = (batch: SubmittedBatch, filter: Partial<HeldFilter> = {}, onConfl
   inTransaction(house.database.db, (trx) =>
     acceptHeldChanges(trx, DEFAULT_PROJECT_ID, batch.id, { ...ALL, ...filter }, onConflict),
   );
-const reject = (batch: SubmittedBatch, filter: Partial<HeldFilter> = {}) =>
-  inTransaction(house.database.db, (trx) =>
+const reject = async (batch: SubmittedBatch, filter: Partial<HeldFilter> = {}) => {
+  const { rejected } = await inTransaction(house.database.db, (trx) =>
     rejectHeldChanges(trx, DEFAULT_PROJECT_ID, batch.id, { ...ALL, ...filter }),
   );
+  return rejected;
+};
 
 /** Reads the blocks in force of every agent of a batch, in the order of its requests. */
 const memoryOf = async (batch: SubmittedBatch) => {
@@ -160,6 +163,48 @@ describe('a batch under review', () => {
     ]);
     await inTransaction(house.database.db, (trx) => revertBatch(trx, DEFAULT_PROJECT_ID, batch.id, false));
     expect(await memoryOf(batch)).toEqual([{ a: 'of a', b: 'of b' }]);
+  });
+
+  test('puts edited texts in force in the name of their calls, and reverts them', async () => {
+    const batch = await run([
+      { input: append('more'), blocks: { notes: 'text' }, tools: ['core_memory_append'] },
+      {
+        input: memory({ command: 'create', path: 'plan', description: 'd', file_text: 'x' }),
+        tools: ['memory'],
+      },
+      {
+        input: memory({ command: 'rename', old_path: 'a', new_path: 'z' }),
+        blocks: { a: 'of a' },
+        tools: ['memory'],
+      },
+    ]);
+    const held = await house.rows<{ draft_id: string; value: string }>(
+      `select h.draft_id, n.value from held_change h join block d on d.id = h.draft_id
+         join block_revision n on n.block_id = d.id and n.revision = d.head_revision`,
+    );
+    const before = await memoryOf(batch);
+    for (const { draft_id, value } of held) {
+      await inTransaction(house.database.db, (trx) =>
+        editHeldChange(trx, DEFAULT_PROJECT_ID, batch.id, draft_id, {
+          value: `${value} (checked)`,
+          expected: value,
+          assertFits: () => undefined,
+        }),
+      );
+    }
+    expect(await auditInvariants(house.database.db)).toEqual([]);
+    expect(await accept(batch)).toEqual({ accepted: 3, passages: 0, stale: [] });
+    expect(await memoryOf(batch)).toEqual([
+      { notes: expect.stringMatching(/more.*\(checked\)$/s) },
+      { plan: 'x (checked)' },
+      { z: 'of a (checked)' },
+    ]);
+    expect(await auditInvariants(house.database.db)).toEqual([]);
+    const { refused } = await inTransaction(house.database.db, (trx) =>
+      revertBatch(trx, DEFAULT_PROJECT_ID, batch.id, false),
+    );
+    expect(refused).toEqual([]);
+    expect(await memoryOf(batch)).toEqual(before);
   });
 
   test('writes no block that was protected or given a lower limit since', async () => {

@@ -5,7 +5,9 @@ import { connect, type Lease } from '@nightshift/db';
 import { ToolHostUnavailableError } from '@nightshift/tool-host';
 import { afterEach, beforeEach, describe, expect, inject, test, vi } from 'vitest';
 import { composeProviderBatch } from '../../src/flows/compose-provider-batch/compose-provider-batch.ts';
-import type { FlowDeps, ToolPort, ToolReply, ToolRequest } from '../../src/flow-parts/deps.ts';
+import type { FlowDeps } from '../../src/flow-parts/deps.ts';
+import type { ToolReply, ToolRequest } from '../../src/tools/runner.ts';
+import type { ToolPort } from '../../../../test/runners-of.ts';
 import { ingestResults } from '../../src/flows/ingest-results/ingest-results.ts';
 import { pollProviderBatches } from '../../src/flows/poll-provider-batches/poll-provider-batches.ts';
 import { runToolCalls } from '../../src/flows/run-tool-calls/run-tool-calls.ts';
@@ -651,6 +653,161 @@ test('a once call that timed out after its start is unknown, and the model is to
     { content: 'too late to begin is timed_out', is_error: true },
   ]);
 });
+
+describe('a slow call', () => {
+  test('holds up its own run alone: its neighbours go on under the same lease', async () => {
+    const batch = await submitCalls([
+      [['act_none', 'slow']],
+      [['act_none', 'quick']],
+      [['act_once', 'charge']],
+    ]);
+    await untilActing();
+    const slow = Promise.withResolvers<void>();
+    const { tools, done } = world();
+    const states = async (): Promise<string> =>
+      (await house.runsOf(batch.id)).map((run) => run.state).join(' ');
+    const working = runToolCalls(slowed(house.worker({ tools }), slow.promise));
+    await expect.poll(states).toBe('acting ready ready');
+    const [chunk] = await house.rows<{ run_ids: string[]; lease_owner: string | null }>(
+      `select run_ids, lease_owner from run_chunk where kind = 'tools'`,
+    );
+    expect(chunk?.run_ids).toEqual([batch.run_ids[0]]);
+    expect(chunk?.lease_owner).not.toBeNull();
+    slow.resolve();
+    expect(await working).toMatchObject({ worked: true, runs: 3, calls: 3 });
+    expect(await states()).toBe('ready ready ready');
+    expect(timesDone(done)).toEqual({ slow: 1, quick: 1, charge: 1 });
+  });
+
+  test('leaves the results of its neighbours committed when its worker dies, and is made again', async () => {
+    const batch = await submitCalls([
+      [['act_none', 'slow']],
+      [
+        ['act_none', 'quick'],
+        ['act_once', 'charge'],
+      ],
+    ]);
+    await untilActing();
+    const first = world();
+    const committed = Promise.withResolvers<void>();
+    const doomed = house.worker({
+      owner: 'doomed',
+      tools: first.tools,
+      hooks: (point) => (point === 'tools.after_commit' ? committed.resolve() : undefined),
+    });
+    void runToolCalls(slowed(doomed, new Promise(() => undefined))).catch(() => undefined);
+    await committed.promise;
+    await house.bury(doomed);
+    const { tools, done } = world();
+    await house.drive(house.worker({ tools }), { hasten: true });
+    expect(timesDone(first.done)).toEqual({ quick: 1, charge: 1 });
+    expect(timesDone(done)).toEqual({ slow: 1 });
+    expect(await statesOf(batch)).toEqual(['succeeded', 'succeeded', 'succeeded']);
+  });
+});
+
+describe('places of calls that must not be repeated', () => {
+  /** The runs of a chunk with more such calls than may be in doubt. */
+  const many = (): Promise<SubmittedBatch> =>
+    submitCalls(Array.from({ length: 70 }, (_, index) => [['act_once', `charge ${index}`] as const]));
+
+  test('are free again when their batch was cancelled between the read and the journal', async () => {
+    const batch = await many();
+    await untilActing();
+    const { tools, done } = world();
+    const worker = house.worker({ tools });
+    const cancelling: FlowDeps = {
+      ...worker,
+      callSlots: {
+        async run(work) {
+          const result = await work();
+          await house.cancel(batch.id);
+          return result;
+        },
+      },
+    };
+    await runToolCalls(cancelling);
+    await house.drive(worker, { hasten: true });
+    expect(done).toEqual([]);
+    expect((await statesOf(batch)).every((state) => state === 'failed')).toBe(true);
+  });
+
+  test('are free again when the results of their runs cannot be stored', async () => {
+    await refuse('message', `new.role = 'user' and new.step_number = 1`);
+    const batch = await many();
+    await untilActing();
+    const { tools, done } = world();
+    const worker = house.worker({ tools });
+    expect(await runToolCalls(worker)).toMatchObject({ outcome: 'poison', left: 70, poisoned: 0 });
+    await house.rows('drop trigger arsenic on message');
+    await house.drive(worker, { hasten: true });
+    expect(done).toHaveLength(70);
+    expect(new Set((await house.runsOf(batch.id)).map((run) => run.stop_reason))).toEqual(
+      new Set(['end_turn']),
+    );
+  });
+});
+
+test('calls that a stop has ended just before the commit are left to the next worker', async () => {
+  const batch = await submitCalls([[['act_none', 'quick']], [['act_none', 'slow']]]);
+  await untilActing();
+  const { tools, done } = world();
+  const stopped: FlowDeps = house.worker({
+    tools,
+    hooks: (point) => (point === 'tools.after_calls' ? stopped.leases.close() : undefined),
+  });
+  const whenStopped = Promise.withResolvers<void>();
+  const ending: FlowDeps = {
+    ...stopped,
+    tools: {
+      ...stopped.tools,
+      async run(request, options) {
+        if (whatOf(request) === 'quick') return stopped.tools.run(request, options);
+        options.signal.addEventListener('abort', () => whenStopped.resolve());
+        await whenStopped.promise;
+        return reply(request, 'crashed', true, 'the caller gave up');
+      },
+    },
+  };
+  expect(await runToolCalls(ending)).toMatchObject({ outcome: 'given_back' });
+  await house.drive(house.worker({ tools }), { hasten: true });
+  expect(timesDone(done)).toEqual({ quick: 1, slow: 1 });
+  expect(await statesOf(batch)).toEqual(['succeeded', 'succeeded']);
+});
+
+test('a failed commit of one run breaks off no call of another', async () => {
+  const batch = await submitCalls([[['act_none', 'quick']], [['act_once', 'slow']]]);
+  await untilActing();
+  const slow = Promise.withResolvers<void>();
+  const { tools, done } = world();
+  const cut = house.worker({
+    tools,
+    hooks: (point) => {
+      if (point !== 'tools.before_commit') return;
+      setImmediate(() => slow.resolve());
+      throw Object.assign(new Error('the connection is cut'), { code: '57P01' });
+    },
+  });
+  await expect(runToolCalls(slowed(cut, slow.promise))).rejects.toThrow('the connection is cut');
+  expect(await statesOf(batch)).toEqual(['succeeded', 'succeeded']);
+  await house.drive(house.worker({ tools }), { hasten: true });
+  expect(timesDone(done)).toEqual({ quick: 1, slow: 1 });
+});
+
+/** Holds back the calls named `slow` until `whenSlow`. */
+function slowed(worker: FlowDeps, whenSlow: Promise<void>): FlowDeps {
+  const { tools } = worker;
+  return {
+    ...worker,
+    tools: {
+      ...tools,
+      async run(request, options) {
+        if (whatOf(request) === 'slow') await whenSlow;
+        return tools.run(request, options);
+      },
+    },
+  };
+}
 
 test('long results are stored before further calls are made, each once', async () => {
   const batch = await submitCalls(

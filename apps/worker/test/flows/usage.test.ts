@@ -38,6 +38,13 @@ async function tallies() {
   return Object.fromEntries(Object.entries(row ?? {}).map(([name, value]) => [name, Number(value)]));
 }
 
+/** Sends one provider batch and looks until its answers are applied: the provider may still be at work at the first look. */
+async function applyAnswers(worker: FlowDeps): Promise<void> {
+  for (const flow of [composeProviderBatch, submitProviderBatch]) await flow(worker);
+  while ((await house.rows('select from step where applied_at is not null')).length === 0)
+    for (const flow of [pollProviderBatches, ingestResults]) await flow(worker);
+}
+
 const TWO_STEPS = script({ tool: 'unknown_tool' }, { text: 'Done.' });
 
 test('is the same while a batch runs, after its end and after it was forgotten', async () => {
@@ -49,8 +56,7 @@ test('is the same while a batch runs, after its end and after it was forgotten',
     { input: 'No. ⟦sim:refusal⟧' },
   ]);
   await house.rows(`update batch set tags = '{b,a,b}' where id = $1`, [first.id]);
-  for (const flow of [composeProviderBatch, submitProviderBatch, pollProviderBatches, ingestResults])
-    await flow(worker);
+  await applyAnswers(worker);
   expect((await usageBy('day'))[0]).toMatchObject(await tallies());
   await house.drive(worker);
   const second = await house.submit([{ input: 'Hello.' }]);
@@ -85,8 +91,7 @@ test.each(['ends', 'is cancelled'])(
       Array.from({ length: RUNS }, (_, index) => ({ input: `Hello ${index}.` })),
     );
     const worker = house.worker();
-    for (const flow of [composeProviderBatch, submitProviderBatch, pollProviderBatches, ingestResults])
-      await flow(worker);
+    await applyAnswers(worker);
     if (how === 'is cancelled') await house.cancel(batch.id);
     const before = await all();
     const booked = async () =>
@@ -126,11 +131,7 @@ test.each(['ends', 'is cancelled'])(
 test('counts each step on the day of its answer and each run on the day of its end', async () => {
   const worker = house.worker();
   const batch = await house.submit([{ input: TWO_STEPS }]);
-  await composeProviderBatch(worker);
-  await submitProviderBatch(worker);
-  // The provider may still be at work at the first look.
-  while ((await house.rows('select from step where applied_at is not null')).length === 0)
-    for (const flow of [pollProviderBatches, ingestResults]) await flow(worker);
+  await applyAnswers(worker);
   await house.rows(
     `update step set sealed_at = sealed_at - interval '1 day', applied_at = applied_at - interval '1 day'`,
   );

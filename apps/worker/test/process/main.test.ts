@@ -4,8 +4,9 @@ import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { DEFAULT_PROJECT_ID, requestDrain } from '@nightshift/db';
 import { openTestDatabase } from '@nightshift/db/testing';
-import { expect, inject, test } from 'vitest';
+import { expect, inject, onTestFinished, test } from 'vitest';
 
 const MAIN = new URL('../../src/main.ts', import.meta.url).pathname;
 
@@ -82,3 +83,37 @@ test('a worker that stops without its database logs the failure and exits', asyn
     await rm(dir, { recursive: true, force: true });
   }
 });
+
+test(
+  'a drained worker takes no new work and ends with code 0, and the stack can tell',
+  { timeout: 60_000 },
+  async () => {
+    const database = await openTestDatabase(inject('postgresUrl'));
+    const dir = await mkdtemp(join(tmpdir(), 'nightshift-worker-'));
+    const worker = spawn(process.execPath, [MAIN], {
+      env: {
+        PATH: process.env.PATH,
+        ANTHROPIC_API_KEY: 'test-key',
+        DATA_DIR: dir,
+        DATABASE_URL: database.url,
+      },
+    });
+    onTestFinished(async () => {
+      worker.kill('SIGKILL');
+      await database.close();
+      await rm(dir, { recursive: true, force: true });
+    });
+    let shown = '';
+    worker.stdout.setEncoding('utf8').on('data', (text: string) => (shown += text));
+    await expect.poll(() => shown, { timeout: 20_000 }).toContain('worker is at work');
+    const ended = once(worker, 'close');
+    const rows = async () => (await database.pool.query<{ id: string }>('select id from worker')).rows;
+    await expect.poll(rows).toHaveLength(1);
+    await requestDrain(database.db, DEFAULT_PROJECT_ID, (await rows())[0]?.id ?? '');
+    // Its next heartbeat is at most eleven seconds away.
+    expect(await ended).toEqual([0, null]);
+    expect(shown).toContain('"msg":"worker is drained"');
+    expect(shown).toContain('"msg":"worker has stopped"');
+    expect(await rows()).toEqual([]);
+  },
+);

@@ -4,7 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { DEFAULT_PROJECT_ID, newId } from '@nightshift/db';
+import { DEFAULT_PROJECT_ID, newId, requestDrain } from '@nightshift/db';
 import { openTestDatabase, type TestDatabase } from '@nightshift/db/testing';
 import type { ToolManifest } from '@nightshift/tool-host';
 import { afterEach, beforeEach, expect, inject, test } from 'vitest';
@@ -38,6 +38,8 @@ const SHOUT: ToolManifest = {
   description: 'Says a text louder.',
   parameters: { type: 'object', properties: { text: { type: 'string' } }, required: ['text'] },
   side_effects: 'none',
+  speed: 'fast',
+  concurrency: null,
   timeout_ms: 1_000,
   result_char_limit: 100,
   file: 'shout.js',
@@ -57,14 +59,15 @@ function configOf(owner: string, env: Readonly<Record<string, string>> = {}): Wo
 
 async function start(
   config: WorkerConfig,
-  parts: Partial<Pick<WorkerParts, 'tools' | 'provider' | 'hooks'>> = {},
+  parts: Partial<Pick<WorkerParts, 'listTools' | 'provider' | 'hooks'>> = {},
 ): Promise<{ worker: Worker; failures: unknown[]; reports: Record<string, unknown>[] }> {
   const failures: unknown[] = [];
   const reports: Record<string, unknown>[] = [];
   const worker = await startWorker(config, {
     pool: database.pool,
     provider: anthropicProvider(config.provider),
-    tools: { listTools: () => [], runCalls: () => Promise.resolve([]) },
+    runners: {},
+    listTools: () => [],
     log: {
       report: (report) => void reports.push(report),
       failure: (_flow, error) => void failures.push(error),
@@ -141,10 +144,28 @@ function silentResults(): { provider: ProviderPort; asked: () => number } {
   };
 }
 
+test('a worker has a row with its version and usable tools while it is at work, and none after its stop', async () => {
+  const config = configOf('known');
+  const unusable = { ...SHOUT, name: 'broken', parameters: { type: 'string' } };
+  const { worker } = await start(config, { listTools: () => [SHOUT, unusable] });
+  const rows = (): Promise<readonly unknown[]> => worker.db.selectFrom('worker').selectAll().execute();
+  await expect.poll(rows).toEqual([
+    expect.objectContaining({
+      owner: config.owner,
+      name: 'known',
+      pid: process.pid,
+      version: '0.1.0',
+      tools: { shout: expect.stringMatching(/^[0-9a-f]{12}$/) as string },
+    }),
+  ]);
+  await worker.stop(0);
+  expect(await rows()).toEqual([]);
+});
+
 test('a module tool with a schema that the provider refuses is left out, and the log gives the reason', async () => {
   const odd = { ...SHOUT, name: 'odd', parameters: { type: 'object', anyOf: [{}] }, file: 'odd.js' };
   const { reports } = await start(configOf('one'), {
-    tools: { listTools: () => [odd, SHOUT], runCalls: () => Promise.resolve([]) },
+    listTools: () => [odd, SHOUT],
   });
   const { rows } = await database.pool.query(`select name from tool where kind = 'module'`);
   expect(rows).toEqual([{ name: 'shout' }]);
@@ -156,7 +177,7 @@ test('a module tool with a schema that the provider refuses is left out, and the
 
 test('the module tools of the tool host are registered once the worker has started', async () => {
   await start(configOf('one'), {
-    tools: { listTools: () => [SHOUT], runCalls: () => Promise.resolve([]) },
+    listTools: () => [SHOUT],
   });
   const { rows } = await database.pool.query(
     `select name, kind, description, side_effects, timeout_ms, return_char_limit from tool where kind = 'module'`,
@@ -302,3 +323,27 @@ test('a worker refuses to start while work is under way at another provider, and
 test('an unusable queue URL keeps a worker from starting', async () => {
   await expect(start(configOf('one', { QUEUE_URL: 'carrier-pigeon://loft' }))).rejects.toThrow(/QUEUE_URL/);
 });
+
+test('a drained worker finishes its flow under way, and claims no row meanwhile', async () => {
+  const inside = Promise.withResolvers<void>();
+  const open = Promise.withResolvers<void>();
+  const { worker, reports } = await start(configOf('one'), {
+    hooks: async (point) => {
+      if (point !== 'poll.after_look') return;
+      inside.resolve();
+      await open.promise;
+    },
+  });
+  const held = await insertProviderBatch('submitted');
+  await inside.promise;
+  const worked = worker.db.selectFrom('worker').select('id');
+  await expect.poll(() => worked.execute()).toHaveLength(1);
+  await requestDrain(worker.db, DEFAULT_PROJECT_ID, (await worked.executeTakeFirstOrThrow()).id);
+  await expect.poll(() => reports.map(({ flow }) => flow), { timeout: 15_000 }).toContain('drain');
+  const later = await insertProviderBatch('submitted');
+  open.resolve();
+  await worker.drained;
+  expect(await wasLookedFor(held)).toBe(true);
+  expect(await wasLookedFor(later)).toBe(false);
+  expect(await ownersOf([held, later])).toEqual([null, null]);
+}, 30_000);

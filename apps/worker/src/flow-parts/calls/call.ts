@@ -1,4 +1,5 @@
 import {
+  CARRIED_OUT,
   fromStorable,
   isCancelling,
   isContentBlock,
@@ -14,7 +15,7 @@ import {
 } from '@nightshift/agent-core';
 import type { ActingRun, CallResult } from '@nightshift/db';
 import { validateArguments } from './argument-validator.ts';
-import type { ToolReply, ToolRequest } from '../deps.ts';
+import type { ToolReply, ToolRequest } from '../../tools/runner.ts';
 
 /** The outcome of a call, with the result for the model. */
 export interface SettledCall {
@@ -29,7 +30,7 @@ export interface Call {
   readonly run: ActingRun;
   readonly planned: PlannedCall;
   readonly key: string;
-  /** Known without asking the tool host: stored on its row, in doubt after a crash, or no longer to be made. */
+  /** Known without asking a runner: stored on its row, in doubt after a crash, or no longer to be made. */
   readonly known: SettledCall | null;
 }
 
@@ -42,7 +43,17 @@ export const NOT_MADE = 'The batch was cancelled before this call was made.';
 
 /** Whether a call is built in. Such calls run in the commit of the results; only approved calls reach this flow. */
 export function isBuiltInCall({ planned }: Call): boolean {
-  return planned.kind === 'memory' || planned.kind === 'finish';
+  return planned.kind !== 'rejected' && CARRIED_OUT[planned.kind] === 'commit';
+}
+
+/** Whether a call reads or changes the agent's memory. */
+export function isMemoryCall({ kind }: PlannedCall): boolean {
+  return kind === 'memory';
+}
+
+/** Whether a call goes to a runner of this worker. */
+export function isOpen(call: Call): boolean {
+  return call.known === null && !isBuiltInCall(call);
 }
 
 /** Whether a call is journalled before it runs, because it has side effects. */
@@ -104,7 +115,7 @@ function isUndecided(row: ActingRun['calls'][number] | undefined): boolean {
   return row?.state === 'pending' && row.verdict === null;
 }
 
-/** Converts a call for the tool host. Tools see ids as on the wire. */
+/** Converts a call that goes to a runner. Tools see ids as on the wire. */
 export function requestOf({
   run,
   planned,
@@ -114,16 +125,21 @@ export function requestOf({
   readonly planned: PlannedCall;
   readonly key: string;
 }): ToolRequest {
+  const { tool } = planned;
+  if (tool === null) throw new Error(`Call ${key} has no tool.`);
   return {
     call_id: key,
-    tool_name: planned.tool_name,
+    kind: tool.kind,
+    tool_name: tool.name,
     arguments: planned.args,
     agent_id: toWireId('agent', run.agent_id),
     run_id: toWireId('run', run.run_id),
     tool_use_id: planned.tool_use_id,
     idempotency_key: key,
-    timeout_ms: planned.tool?.timeout_ms ?? 30_000,
-    result_char_limit: planned.tool?.return_char_limit ?? 50_000,
+    side_effects: tool.side_effects,
+    timeout_ms: tool.timeout_ms,
+    result_char_limit: tool.return_char_limit,
+    source: tool.source ?? null,
   };
 }
 
@@ -148,5 +164,6 @@ export function resultToKeep(call: Call, reply: ToolReply, cutOff: boolean): Cal
   if (cutOff && !reply.started) return { ...row, state: 'pending', held_result: null, duration_ms: 0 };
   if (cutOff && reply.status === 'crashed' && call.planned.tool?.side_effects !== 'once') return null;
   const { outcome, state } = settledBy(call, reply);
-  return { ...row, state, held_result: outcome.result, duration_ms: Math.round(reply.duration_ms) };
+  const duration_ms = Math.round(reply.duration_ms);
+  return { ...row, state, held_result: outcome.result, duration_ms, output: reply };
 }

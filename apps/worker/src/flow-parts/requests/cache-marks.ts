@@ -11,11 +11,10 @@ import {
   type CacheFacts,
 } from '@nightshift/agent-core';
 import { readCachedTokens, readCacheUse, readTurnarounds, type SealedRequest } from '@nightshift/db';
+import type { CachedDefinition, MarksOf } from '@nightshift/intake';
 import type { FlowDeps } from '../deps.ts';
 import { workStatisticsOf } from '../work-statistics.ts';
-import type { CachedDefinition } from './definition-cache.ts';
 import type { Calibrations } from './fit-requests.ts';
-import type { MarksOf } from './open-encoder.ts';
 
 /** Reads the statistics of a page of requests and returns their cache marks. */
 export type CacheMarksOfPage = (page: readonly SealedRequest[]) => Promise<MarksOf>;

@@ -10,6 +10,7 @@ import {
   thinkingBudget,
   TOKEN_CALIBRATION_DEFAULT,
   utf8Length,
+  type CacheMarks,
   type ContentBlock,
   type ContextLimits,
   type Definition,
@@ -43,9 +44,10 @@ export interface SizedRequest {
   readonly images: number;
 }
 
-/** A request of a page with its JSON in UTF-8. */
+/** A request of a page with its JSON in UTF-8, and the cache marks in it. */
 export interface EncodedRequest extends SizedRequest {
   readonly body: Buffer;
+  readonly marks: CacheMarks;
 }
 
 /** Token calibrations by the provider's model names. */

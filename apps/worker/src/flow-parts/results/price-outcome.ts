@@ -7,7 +7,7 @@ import {
   type StepOutcome,
 } from '@nightshift/agent-core';
 import { judgeError, type RunToDecide, type Tx } from '@nightshift/db';
-import type { CachedDefinition } from '../requests/definition-cache.ts';
+import type { CachedDefinition } from '@nightshift/intake';
 import type { FlowDeps } from '../deps.ts';
 
 /** Prices a bill by the definition's model if the model of the line has no price. */

@@ -2,14 +2,13 @@ import {
   admitRuns,
   answerLimit,
   bodyBytesWith,
-  countMedia,
   decideNoBudget,
   EMPTY_BODY_BYTES,
   inputTokensToReserve,
+  mediaOf,
   modelPrice,
   NO_AMOUNT,
   NO_MARKS,
-  NO_MEDIA,
   parseModelHandle,
   reliableBytesPerToken,
   reserveAmount,
@@ -22,9 +21,7 @@ import {
   type AskingRun,
   type Amount,
   type ApplicableWork,
-  type ContentBlock,
   type DenseRequest,
-  type MediaCount,
   type PriceTable,
 } from '@nightshift/agent-core';
 import {
@@ -39,16 +36,14 @@ import {
   type SealedRequest,
   type Tx,
 } from '@nightshift/db';
+import { openEncoder, readRequests, type CachedDefinition, type RequestText } from '@nightshift/intake';
 import type { FlowDeps } from '../../flow-parts/deps.ts';
-import type { CachedDefinition } from '../../flow-parts/requests/definition-cache.ts';
 import {
   outputTokensMax,
   type Calibrations,
   type SizedRequest,
 } from '../../flow-parts/requests/fit-requests.ts';
-import { openEncoder, type RequestText } from '../../flow-parts/requests/open-encoder.ts';
 import { openPageSizes } from '../../flow-parts/requests/page-sizes.ts';
-import { readRequests } from '../../flow-parts/requests/read-requests.ts';
 import { workStatisticsOf } from '../../flow-parts/work-statistics.ts';
 
 /** Requests that are encoded at a time to measure them; fewer if they are long. */
@@ -275,13 +270,6 @@ function sizeOf(
   } catch {
     return { bytes, dense_bytes, has_tools, output_tokens, media: UNKNOWN_MEDIA };
   }
-}
-
-/** Counts media. Contents are parsed only if they may hold an image or a document. */
-function mediaOf(messagesJson: string): MediaCount {
-  if (!/"(?:image|document)"/.test(messagesJson)) return NO_MEDIA;
-  const messages = JSON.parse(messagesJson) as readonly { readonly content: readonly ContentBlock[] }[];
-  return countMedia(messages.flatMap(({ content }) => content));
 }
 
 /** Returns the greatest cost; null for a model without a price. */

@@ -20,6 +20,7 @@ import {
   type Tx,
 } from '@nightshift/db';
 import { validateArguments } from '../../flow-parts/calls/argument-validator.ts';
+import { isMemoryCall } from '../../flow-parts/calls/call.ts';
 import type { FlowDeps } from '../../flow-parts/deps.ts';
 import { openChunkMemory } from '../../flow-parts/memory/chunk-memory.ts';
 import { outputMaxima } from '../../flow-parts/requests/output-maxima.ts';
@@ -126,14 +127,14 @@ function callsOf(
 }
 
 function isRemembering({ calls }: DueStep): boolean {
-  return calls.some(({ planned }) => isMemoryCall(planned));
+  return calls.some(({ planned }) => isMemoryCallNow(planned));
 }
 
 function memoryCallsOf({ run, calls }: DueStep) {
-  return { run, calls: calls.map(({ planned }) => planned).filter(isMemoryCall) };
+  return { run, calls: calls.map(({ planned }) => planned).filter(isMemoryCallNow) };
 }
 
 /** Whether a call is carried out with its decision, on the agent's memory. */
-function isMemoryCall({ kind, awaits }: PlannedCall): boolean {
-  return kind === 'memory' && awaits === null;
+function isMemoryCallNow(call: PlannedCall): boolean {
+  return isMemoryCall(call) && call.awaits === null;
 }

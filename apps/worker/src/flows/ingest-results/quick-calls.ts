@@ -12,8 +12,9 @@ import type { RunToDecide } from '@nightshift/db';
 import type { HeldLease } from '../../leases/keeper.ts';
 import { validateArguments } from '../../flow-parts/calls/argument-validator.ts';
 import { yieldEvery } from '../../yielding.ts';
-import type { FlowDeps, ToolReply } from '../../flow-parts/deps.ts';
+import type { FlowDeps } from '../../flow-parts/deps.ts';
 import { callKey, isJournalled, requestOf } from '../../flow-parts/calls/call.ts';
+import type { ToolReply } from '../../tools/runner.ts';
 
 /** Calls in progress at a time. */
 const WAVE_CALLS = 250;
@@ -96,7 +97,8 @@ async function planQuickCalls(
     [...runs.values()].map((run) => run.definition_id),
   );
   const endsWithAnswer = (call: PlannedCall): boolean =>
-    endsInCommit(call) || (isPlain(call) && quickTools.worthTrying(call.tool_name) > 0);
+    endsInCommit(call) ||
+    (isPlain(call) && isShared(deps, call) && quickTools.worthTrying(call.tool_name) > 0);
   const calls: QuickCall[] = [];
   const yieldIfDue = yieldEvery();
   for (const run of runs.values()) {
@@ -146,19 +148,22 @@ async function make(deps: FlowDeps, calls: readonly QuickCall[], signal: AbortSi
     return { ...request, timeout_ms: Math.min(request.timeout_ms, chunk_ms_max) };
   });
   const byKey = new Map(calls.map((call) => [call.key, call]));
-  // Without a tool host all calls go the ordinary way, which reports it.
-  const replying = deps.tools.runCalls(requests, { signal }).catch(() => []);
-  // Late replies still tell the duration of such calls.
-  void replying.then((replies) => {
-    for (const reply of replies) {
-      const call = byKey.get(reply.call_id);
-      if (call !== undefined) deps.quickTools.observe(call.planned.tool_name, reply);
-    }
-  });
+  const arrived: ToolReply[] = [];
+  const replying = Promise.all(
+    requests.map(async (request) => {
+      const reply = await deps.tools.run(request, { signal });
+      arrived.push(reply);
+      // Late replies still tell the duration of such calls.
+      deps.quickTools.observe(request.tool_name, reply);
+    }),
+  );
+  await Promise.race([replying, whenAborted(signal)]);
   let chars = 0;
-  for (const reply of await Promise.race([replying, whenAborted(signal)])) {
+  for (const reply of arrived) {
     const call = byKey.get(reply.call_id);
-    if (call === undefined || (reply.status !== 'succeeded' && reply.status !== 'failed')) continue;
+    // Without its host a call goes the ordinary way, which reports it.
+    if (call === undefined || reply.unavailable === true) continue;
+    if (reply.status !== 'succeeded' && reply.status !== 'failed') continue;
     const { status, result, duration_ms } = reply;
     call.step.calls[call.place] = {
       planned: call.planned,
@@ -170,12 +175,17 @@ async function make(deps: FlowDeps, calls: readonly QuickCall[], signal: AbortSi
   return chars;
 }
 
-/** Resolves with no replies when the signal fires. */
-function whenAborted(signal: AbortSignal): Promise<readonly ToolReply[]> {
+/** Resolves when the signal fires. */
+function whenAborted(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
-    if (signal.aborted) resolve([]);
-    else signal.addEventListener('abort', () => resolve([]), { once: true });
+    if (signal.aborted) resolve();
+    else signal.addEventListener('abort', () => resolve(), { once: true });
   });
+}
+
+/** Whether the tool has no bound of its own, which only the places of calls keep. */
+function isShared({ tools }: FlowDeps, { tool_name }: PlannedCall): boolean {
+  return tools.poolOf('module', tool_name).reserve > 0;
 }
 
 /** Whether a call is operator's code that may be repeated and awaits no caller. */

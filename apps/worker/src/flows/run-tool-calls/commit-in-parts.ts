@@ -16,8 +16,8 @@ import type { HeldLease } from '../../leases/keeper.ts';
 import { openChunkMemory } from '../../flow-parts/memory/chunk-memory.ts';
 import type { FlowDeps } from '../../flow-parts/deps.ts';
 import { recordEnds } from '../../flow-parts/record-work.ts';
-import type { CallReplies } from './ask-in-waves.ts';
-import { callsIn, isBuiltInCall, settledBy, type Call } from '../../flow-parts/calls/call.ts';
+import type { CallReplies } from './keep-replies.ts';
+import { callsIn, isBuiltInCall, isMemoryCall, settledBy, type Call } from '../../flow-parts/calls/call.ts';
 
 /** Result of committing the runs of a chunk. */
 export interface PartsCommitted {
@@ -66,7 +66,7 @@ export async function commitInParts(
       const memoryOf = await openChunkMemory(
         trx,
         acting.flatMap((run) => {
-          const asked = (calls.get(run.id) ?? []).filter((call) => call.planned.kind === 'memory');
+          const asked = (calls.get(run.id) ?? []).filter(({ planned }) => isMemoryCall(planned));
           const open = asked.filter((call) => call.known === null).map((call) => call.planned);
           const done = asked.filter((call) => call.known?.state === 'succeeded').map((call) => call.planned);
           return open.length === 0 ? [] : [{ run, calls: open, done }];
@@ -75,7 +75,8 @@ export async function commitInParts(
       const results = acting.map((run) => {
         const toolPolicy = definitions.get(run.definition_id)?.toolPolicy ?? NO_TOOL_POLICY;
         const ended = (calls.get(run.id) ?? []).map((call) => stepCallOf(call, collected));
-        return { run, decision: decideResults(run, ended, toolPolicy, memoryOf(run, toolPolicy)) };
+        const decision = decideResults(run, ended, toolPolicy, memoryOf(run, toolPolicy));
+        return { run, decision, outputs: outputsOf(calls.get(run.id) ?? [], collected) };
       });
       const whole = part.length === chunk.run_ids.length;
       const report = await commitToolResults(trx, chunk.id, results, whole ? null : part);
@@ -124,6 +125,17 @@ export async function commitPoisoned(
       return [{ run, decision: decidePoisonedResults(run, callsIn(content), calls) }];
     });
     return commitToolResults(trx, chunk.id, results, part);
+  });
+}
+
+/** Returns the outputs of calls that this worker has made. */
+function outputsOf(
+  calls: readonly Call[],
+  { replies }: CallReplies,
+): NonNullable<ToolResultsOfRun['outputs']> {
+  return calls.flatMap(({ key, planned }) => {
+    const output = replies.get(key);
+    return output === undefined ? [] : [{ call_index: planned.index, output }];
   });
 }
 

@@ -1,4 +1,4 @@
-import { NO_TOOL_POLICY } from '@nightshift/agent-core';
+import { NightshiftError } from '@nightshift/agent-core';
 import {
   claimToolsChunk,
   commitChunkFailed,
@@ -13,19 +13,32 @@ import {
   type ClaimedRunChunk,
   type CommitReport,
 } from '@nightshift/db';
-import type { HeldLease } from '../../leases/keeper.ts';
-import { withLease } from '../../leases/with-lease.ts';
-import { yieldEvery } from '../../yielding.ts';
 import type { FlowDeps, FlowReport } from '../../flow-parts/deps.ts';
 import { ringAfterCommit } from '../../flow-parts/ring.ts';
-import { askInWaves, keepBeforeLeaving, keepReplies, type CallReplies } from './ask-in-waves.ts';
-import { callsOf, isBuiltInCall, type Call } from '../../flow-parts/calls/call.ts';
+import type { HeldLease } from '../../leases/keeper.ts';
+import { withLease } from '../../leases/with-lease.ts';
 import { commitInParts, commitPoisoned, joinReports } from './commit-in-parts.ts';
+import { keepBeforeLeaving, keepReplies } from './keep-replies.ts';
+import { pause } from './pause.ts';
+import { readCalls } from './read-calls.ts';
+import {
+  forgetReplies,
+  freePlaces,
+  hasEnded,
+  openCalls,
+  startableCalls,
+  startCalls,
+  startedCalls,
+  untilQuiet,
+  type ChunkCalls,
+} from './start-calls.ts';
 
 const FLOW = 'run-tool-calls';
 
-/** Maximum characters of collected results, by the limits of their tools: a thousand results of the default length. */
-const COLLECTED_CHARS_MAX = 50_000_000;
+/** Time for which replies are gathered before a commit while other calls are under way. Unit: milliseconds. */
+const GATHER_MS = 500;
+/** Time for which freed places are gathered before waiting calls start. Unit: milliseconds. */
+const START_GATHER_MS = 2;
 
 /** Workers that crash over a chunk before the chunk counts as the cause. */
 const TAKEOVERS_MAX = 3;
@@ -40,11 +53,13 @@ const POISON_FAILURES = 3;
  *   under the same idempotency key.
  * - A worker that gives up the chunk stores its results on the rows for the next worker. While the database is away it
  *   retries for half a minute.
- * - A chunk with long results is done in portions, to limit memory.
+ * - Runs are committed as their calls end, so that a slow call holds up its own run alone.
  * - Calls of a batch being cancelled are not made.
  */
 export async function runToolCalls(deps: FlowDeps): Promise<FlowReport> {
-  const { db, claimant } = deps;
+  const { db, claimant, tools } = deps;
+  const delayMs = tools.places.claimDelayMs();
+  if (delayMs > 0) return { flow: FLOW, worked: false, again_in_ms: delayMs };
   const chunk = await claimToolsChunk(db, claimant);
   if (chunk === null) return { flow: FLOW, worked: false };
   const claim = { table: 'run_chunk', id: chunk.id, epoch: chunk.lease_epoch } as const;
@@ -63,134 +78,140 @@ export async function runToolCalls(deps: FlowDeps): Promise<FlowReport> {
 
 async function carryOutChunk(deps: FlowDeps, chunk: ClaimedRunChunk, lease: HeldLease): Promise<FlowReport> {
   await deps.hooks?.('tools.after_claim');
-  const planned = await readCalls(deps, chunk.run_ids);
-  const open: Call[] = [];
-  const collected: CallReplies = { replies: new Map(), kept: new Set() };
+  const planned = await deps.callSlots.run(() => readCalls(deps, chunk.run_ids));
+  const calls = openCalls(deps, lease, planned);
   try {
-    return await carryOutPortions(deps, chunk, lease, { planned, open, collected });
+    return await carryOutCalls(deps, chunk, lease, calls);
   } catch (error) {
+    // The calls under way end by themselves, or with the lease: broken off, a call that must not be repeated would be in doubt.
+    await untilQuiet(calls);
     // Finished work is always stored. If that fails too, the first error is reported.
-    await keepBeforeLeaving(deps, lease, open, collected).catch(() => undefined);
+    await keepBeforeLeaving(deps, lease, startedCalls(calls), calls).catch(() => undefined);
     throw error;
+  } finally {
+    calls.places.close();
   }
 }
 
+/** The uncommitted runs of a chunk, and the runs whose results cannot be stored. */
+interface Remaining {
+  readonly runs: Set<string>;
+  readonly left: Set<string>;
+  reason: string | null;
+  ended_runs: number;
+}
+
 /**
- * Carries out the chunk in portions. `open`: collects the calls sent to the tool host, whose replies stay in `collected` until
- * stored.
+ * Starts calls as places become free, and commits runs as their calls end: those of one moment together, so that a chunk
+ * of fast calls is one commit, and a slow call holds up its own run alone.
  */
-async function carryOutPortions(
+async function carryOutCalls(
   deps: FlowDeps,
   chunk: ClaimedRunChunk,
   lease: HeldLease,
-  {
-    planned,
-    open,
-    collected,
-  }: { readonly planned: readonly Call[]; readonly open: Call[]; readonly collected: CallReplies },
+  calls: ChunkCalls,
 ): Promise<FlowReport> {
-  const { db, hooks } = deps;
+  const { callSlots } = deps;
+  const remaining: Remaining = { runs: new Set(chunk.run_ids), left: new Set(), reason: null, ended_runs: 0 };
   const about = {
     flow: FLOW,
     worked: true,
     chunk_id: chunk.id,
     taken_over_from: chunk.taken_over_from,
-    runs: Map.groupBy(planned, (call) => call.run.run_id).size,
-    calls: planned.filter(isOpen).length,
+    runs: calls.byRun.size,
+    calls: calls.waiting.length,
   };
-  let ended_runs = 0;
-  let left: readonly string[] = [];
-  let reason: string | null = null;
-  for (const part of portionsOf(chunk.run_ids, planned)) {
-    // Later portions are read again: their batch may be cancelled meanwhile.
-    const calls = part.length === chunk.run_ids.length ? planned : await readCalls(deps, part);
-    const asked = calls.filter(isOpen);
-    open.push(...asked);
-    await askInWaves(deps, lease, asked, collected);
-    if (lease.signal.aborted) {
-      await keepReplies(deps, lease, open, collected);
-      await inTransaction(db, async (trx) => {
-        await holdLease(trx, lease);
-        await releaseLease(trx, lease, 0);
+  if (chunk.run_ids.some((id) => hasEnded(calls, id))) calls.repliedMs = performance.now();
+  while (remaining.runs.size > 0) {
+    if (lease.signal.aborted) return { ...about, ...(await giveBack(deps, lease, calls)) };
+    if (startableCalls(calls).length > 0) await callSlots.run(() => startCalls(deps, lease, calls));
+    const isQuiet = calls.underWay.size === 0;
+    const waitedMs = calls.repliedMs === undefined ? 0 : performance.now() - calls.repliedMs;
+    if (calls.repliedMs !== undefined && (isQuiet || waitedMs >= GATHER_MS)) {
+      await callSlots.run(() => commitEnded(deps, chunk, lease, calls, remaining));
+    } else if (isQuiet && calls.refusals.size > 0 && startableCalls(calls).length === 0) {
+      const told = [...calls.refusals].map(([pool, { result }]) => `${pool}: ${result}`);
+      throw new NightshiftError('tool_host_unavailable', 'The tool host does not take calls.', {
+        cause: new Error(told.join('; ')),
       });
-      return { ...about, outcome: 'given_back', kept: collected.kept.size };
+    } else {
+      await calls.waker.wait(calls.repliedMs === undefined ? undefined : GATHER_MS - waitedMs);
+      // Calls that end together make room for others together.
+      if (startableCalls(calls).length > 0 && calls.underWay.size > 0) await pause(START_GATHER_MS);
     }
-    await hooks?.('tools.after_calls');
-    const byRun = Map.groupBy(calls, (call) => call.run.run_id);
-    const committed = await commitInParts(deps, chunk, lease, byRun, collected, part);
-    const unstored = new Set(committed.left);
-    for (const call of asked) if (!unstored.has(call.run.run_id)) collected.replies.delete(call.key);
-    ended_runs += committed.report.ended_runs;
-    left = [...left, ...committed.left];
-    reason ??= committed.reason;
-    await hooks?.('tools.after_commit');
-    await markGathered(db, 'tool calls');
-    await ringAfterCommit(
-      deps,
-      committed.report,
-      await markFinishedBatches(db, committed.report.ended_batch_ids),
-    );
   }
-  await deps.work.flush(db);
-  if (reason === null) return { ...about, ended: ended_runs };
-
-  const settled = await settleLeft(deps, chunk, lease, { open, collected, left: new Set(left) });
-  await ringAfterCommit(deps, settled, await markFinishedBatches(db, settled.ended_batch_ids));
+  await deps.work.flush(deps.db);
+  if (remaining.reason === null) return { ...about, ended: remaining.ended_runs };
+  const settled = await settleLeft(deps, chunk, lease, calls, remaining.left);
+  await ringAfterCommit(deps, settled, await markFinishedBatches(deps.db, settled.ended_batch_ids));
   return {
     ...about,
-    ended: ended_runs + settled.ended_runs,
+    ended: remaining.ended_runs + settled.ended_runs,
     outcome: 'poison',
     poisoned: settled.ended_runs,
-    left: left.length - settled.ended_runs,
-    reason,
+    left: remaining.left.size - settled.ended_runs,
+    reason: remaining.reason,
   };
 }
 
 /**
- * Reads the calls of acting runs, with the known outcome of each.
- * Yields between checks of arguments, which may take long, so that the lease is renewed.
+ * Commits the runs whose calls have all ended, and stores the replies of the others on their rows. Runs that cannot be stored
+ * stay in the chunk.
  */
-async function readCalls({ db, definitions }: FlowDeps, runIds: readonly string[]): Promise<readonly Call[]> {
-  const acting = await readActingRuns(db, runIds);
-  const cached = await definitions.get(
-    db,
-    acting.map((run) => run.definition_id),
+async function commitEnded(
+  deps: FlowDeps,
+  chunk: ClaimedRunChunk,
+  lease: HeldLease,
+  calls: ChunkCalls,
+  remaining: Remaining,
+): Promise<void> {
+  const { db, hooks } = deps;
+  calls.repliedMs = undefined;
+  await hooks?.('tools.after_calls');
+  // Calls that the lost lease has ended are not their runs' results: the next worker makes them.
+  if (lease.signal.aborted) return;
+  const part = [...remaining.runs].filter((id) => hasEnded(calls, id));
+  const ended = new Set(part);
+  const beside = startedCalls(calls).filter(({ run }) => !ended.has(run.run_id));
+  // A result that cannot be stored ends its run later; until then it must not keep other calls from starting.
+  const lost = new Set((await keepReplies(deps, lease, beside, calls)).map(({ key }) => key));
+  for (const [key, placed] of calls.started)
+    if (calls.kept.has(key) || lost.has(key)) calls.places.stored(placed);
+  if (part.length === 0) return;
+  const committed = await commitInParts(deps, chunk, lease, calls.byRun, calls, part);
+  const left = new Set(committed.left);
+  for (const id of part) {
+    remaining.runs.delete(id);
+    freePlaces(calls, id);
+    if (left.has(id)) remaining.left.add(id);
+    else forgetReplies(calls, id);
+  }
+  remaining.reason ??= committed.reason;
+  remaining.ended_runs += committed.report.ended_runs;
+  // The batch of a waiting call may be cancelled meanwhile.
+  calls.staleMs = 0;
+  await hooks?.('tools.after_commit');
+  await markGathered(db, 'tool calls');
+  await ringAfterCommit(
+    deps,
+    committed.report,
+    await markFinishedBatches(db, committed.report.ended_batch_ids),
   );
-  const yieldIfDue = yieldEvery();
-  const calls: Call[] = [];
-  for (const run of acting) {
-    await yieldIfDue();
-    calls.push(...callsOf(run, cached.get(run.definition_id)?.toolPolicy ?? NO_TOOL_POLICY));
-  }
-  return calls;
 }
 
-/** Whether the call goes to the tool host. */
-function isOpen(call: Call): boolean {
-  return call.known === null && !isBuiltInCall(call);
-}
-
-/**
- * Splits the runs of a chunk into ordered portions whose results fit in memory; at least one portion. A run without open
- * calls goes with its neighbours.
- */
-function portionsOf(runIds: readonly string[], calls: readonly Call[]): readonly (readonly string[])[] {
-  const openOf = Map.groupBy(calls.filter(isOpen), (call) => call.run.run_id);
-  const portions: string[][] = [[]];
-  let chars = 0;
-  for (const id of runIds) {
-    const most = (openOf.get(id) ?? []).reduce(
-      (sum, call) => sum + (call.planned.tool?.return_char_limit ?? 0),
-      0,
-    );
-    if (chars > 0 && chars + most > COLLECTED_CHARS_MAX) {
-      portions.push([]);
-      chars = 0;
-    }
-    portions.at(-1)?.push(id);
-    chars += most;
-  }
-  return portions;
+/** Ends the calls under way and leaves the chunk, with the results so far, to the next worker. */
+async function giveBack(
+  deps: FlowDeps,
+  lease: HeldLease,
+  calls: ChunkCalls,
+): Promise<{ readonly outcome: 'given_back'; readonly kept: number }> {
+  await untilQuiet(calls);
+  await keepReplies(deps, lease, startedCalls(calls), calls);
+  await inTransaction(deps.db, async (trx) => {
+    await holdLease(trx, lease);
+    await releaseLease(trx, lease, 0);
+  });
+  return { outcome: 'given_back', kept: calls.kept.size };
 }
 
 /**
@@ -202,19 +223,11 @@ async function settleLeft(
   deps: FlowDeps,
   chunk: ClaimedRunChunk,
   lease: HeldLease,
-  parts: {
-    readonly open: readonly Call[];
-    readonly collected: CallReplies;
-    readonly left: ReadonlySet<string>;
-  },
+  calls: ChunkCalls,
+  left: ReadonlySet<string>,
 ): Promise<CommitReport> {
-  const { left } = parts;
-  const lost = await keepReplies(
-    deps,
-    lease,
-    parts.open.filter((call) => left.has(call.run.run_id)),
-    parts.collected,
-  );
+  const own = startedCalls(calls).filter(({ run }) => left.has(run.run_id));
+  const lost = await keepReplies(deps, lease, own, calls);
   const lastTry = chunk.run_ids.length === 1 && chunk.failures + 1 >= POISON_FAILURES;
   const ending = lastTry ? left : new Set(lost.map((call) => call.run.run_id));
   let ended = NOTHING_COMMITTED;

@@ -1,10 +1,11 @@
-import { BATCH_REQUESTS_MAX } from '@nightshift/agent-core';
+import { BATCH_REQUESTS_MAX, toMarkByte } from '@nightshift/agent-core';
 import {
   readTokenCalibrations,
   type ClaimedProviderBatch,
   type SealedRequest,
   type TokenSample,
 } from '@nightshift/db';
+import { openEncoder, readRequests } from '@nightshift/intake';
 import type { HeldLease } from '../../leases/keeper.ts';
 import type { BodyFile } from '../../provider/body-file.ts';
 import type { FlowDeps } from '../../flow-parts/deps.ts';
@@ -19,9 +20,7 @@ import {
   type UnsendableRequest,
 } from '../../flow-parts/requests/fit-requests.ts';
 import { openCacheMarks, type CacheMarksOfPage } from '../../flow-parts/requests/cache-marks.ts';
-import { openEncoder } from '../../flow-parts/requests/open-encoder.ts';
 import { openPageSizes, type PageSizes } from '../../flow-parts/requests/page-sizes.ts';
-import { readRequests } from '../../flow-parts/requests/read-requests.ts';
 import { createUtf8Blocks } from './utf8-blocks.ts';
 
 /** Results of encoding, besides the file. */
@@ -31,6 +30,8 @@ export interface Encoding {
   readonly token_samples: readonly TokenSample[];
   /** Requests in the file by batch. */
   readonly steps_by_batch: ReadonlyMap<string, number>;
+  /** Cache marks of the requests in the file, a byte each; empty if none has any. */
+  readonly cache_marks: Buffer;
 }
 
 /** Encodes requests in order until all are in the file or the next does not fit. */
@@ -50,6 +51,7 @@ export async function encodeRequests(
     file,
     samples,
     steps: new Map(),
+    marks: [],
     unsendable: [],
     calibrations,
     cacheMarks: await openCacheMarks(deps, batch, calibrations),
@@ -69,6 +71,7 @@ export async function encodeRequests(
     unsendable: pass.unsendable,
     token_samples: [...samples.values()].flatMap((kept) => kept.map(({ sample }) => sample)),
     steps_by_batch: pass.steps,
+    cache_marks: Buffer.from(pass.marks.some((byte) => byte > 0) ? pass.marks : []),
   };
 }
 
@@ -78,6 +81,7 @@ interface EncodingPass {
   readonly file: BodyFile;
   readonly samples: TokenSamples;
   readonly steps: Map<string, number>;
+  readonly marks: number[];
   readonly unsendable: UnsendableRequest[];
   readonly calibrations: Calibrations;
   readonly cacheMarks: CacheMarksOfPage;
@@ -118,6 +122,7 @@ async function appendPage(
     if (file.count >= BATCH_REQUESTS_MAX) return false;
     if (file.count > 0 && file.bytesWith(each.body.length) > deps.settings.body_bytes_max) return false;
     await file.append(each.body);
+    pass.marks.push(toMarkByte(each.marks));
     const { batch_id } = each.request;
     pass.steps.set(batch_id, (pass.steps.get(batch_id) ?? 0) + 1);
     sampleTokens(pass.samples, each);
@@ -136,11 +141,11 @@ async function encodePage(
   const encoded: EncodedRequest[] = [];
   for (const request of page) {
     try {
-      const { parts, images, made_by } = encode(request);
+      const { parts, images, made_by, marks } = encode(request);
       const { definition, toolPolicy } = made_by;
       const { model_name } = toolPolicy;
       const body = toBytes(parts);
-      encoded.push({ request, definition, model_name, body, bytes: body.length, images });
+      encoded.push({ request, definition, model_name, body, bytes: body.length, images, marks });
     } catch (error) {
       unsendable.push(poisonous(request, error));
     }

@@ -199,7 +199,7 @@ async function sendClaimed(
   try {
     if (batch.crash_count > 0) await noteTried(db, lease);
     const encoding = await encodeRequests(deps, batch, requests, file, lease);
-    const { unsendable, token_samples, steps_by_batch } = encoding;
+    const { unsendable, token_samples, steps_by_batch, cache_marks } = encoding;
     if (unsendable.length > 0) {
       const taken = await takeOut(deps, lease, unsendable, requests);
       return { flow: { ...report, ...taken }, verdict: UNUSED };
@@ -225,6 +225,7 @@ async function sendClaimed(
       request_count: body.count,
       token_samples,
       steps_by_batch,
+      cache_marks,
     });
     if (startedAt === 'put off') return { flow: { ...report, outcome: startedAt }, verdict: UNUSED };
     if (startedAt === 'changed') {

@@ -18,7 +18,8 @@ import {
 import type { FlowDeps, FlowReport } from '../../flow-parts/deps.ts';
 
 const FLOW = 'sweep';
-export const IDEMPOTENCY_KEY_DAYS = 7;
+/** Longer than a key is honoured. */
+export const IDEMPOTENCY_KEY_DAYS = 2;
 export const DELETED_ITEM_DAYS = 7;
 export const EVENT_DAYS = 30;
 /** Longer than any upload may take. */
