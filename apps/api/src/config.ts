@@ -1,5 +1,13 @@
 import { readFileSync } from 'node:fs';
 import { inPlainWords, loadPriceTable, NightshiftError, type PriceTable } from '@nightshift/agent-core';
+import {
+  readSecretsKeys,
+  SECRETS_KEY_FORM,
+  SECRETS_KEY_RULE,
+  SECRETS_KEYS_FORM,
+  SECRETS_KEYS_RULE,
+  type SecretsKeys,
+} from '@nightshift/intake';
 import { z } from 'zod';
 
 const port = z.coerce.number().int().min(0).max(65_535);
@@ -30,6 +38,21 @@ export const environment = z.object({
     .describe(
       "Selects the model that the API shows: Anthropic's with the key, the simulator's without. The worker's own key " +
         'decides which is used.',
+    ),
+  SECRETS_KEY: z
+    .string()
+    .regex(SECRETS_KEY_FORM, SECRETS_KEY_RULE)
+    .optional()
+    .describe(
+      'Key that encrypts secrets: 32 bytes in base64 or hex, the same for the API and all workers. `npm start` makes ' +
+        'one and keeps it under DATA_DIR; otherwise no secret can be stored without it.',
+    ),
+  SECRETS_KEYS_OLD: z
+    .string()
+    .regex(SECRETS_KEYS_FORM, SECRETS_KEYS_RULE)
+    .optional()
+    .describe(
+      'Earlier values of SECRETS_KEY, separated by commas: they decrypt secrets that are not rotated yet.',
     ),
   LOG_LEVEL: z
     .enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'])
@@ -67,8 +90,9 @@ export const environment = z.object({
 /** The names of all variables of the API. */
 export const VARIABLES: readonly string[] = Object.keys(environment.shape);
 
-/** Variables of tests, which the API ignores. */
+/** Variables of tests and of the command, which the API ignores. */
 export const FOREIGN_NAMES: ReadonlySet<string> = new Set([
+  'NIGHTSHIFT_URL',
   'NIGHTSHIFT_TEST_COUNTS',
   'NIGHTSHIFT_USE_DOCKER',
   'NIGHTSHIFT_EVERY_BYTE',
@@ -82,6 +106,7 @@ export interface Config {
   readonly queueUrl: string;
   /** Null: a key is created at the first start and kept under `dataDir`. */
   readonly apiKey: string | null;
+  readonly secretsKeys: SecretsKeys;
   readonly model: 'simulator' | 'anthropic';
   readonly logLevel: string;
   readonly dataDir: string;
@@ -117,6 +142,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     databaseUrl: data.DATABASE_URL,
     queueUrl: data.QUEUE_URL,
     apiKey: data.NIGHTSHIFT_API_KEY ?? null,
+    secretsKeys: readSecretsKeys(data.SECRETS_KEY, data.SECRETS_KEYS_OLD),
     model: data.ANTHROPIC_API_KEY === undefined ? 'simulator' : 'anthropic',
     logLevel: data.LOG_LEVEL,
     dataDir: data.DATA_DIR,

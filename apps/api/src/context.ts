@@ -1,9 +1,11 @@
 import type { PriceTable } from '@nightshift/agent-core';
 import type { Database } from '@nightshift/db';
-import type { Signal } from '@nightshift/queue';
+import type { SecretsKeys } from '@nightshift/intake';
+import type { QueueBackendName, Signal } from '@nightshift/queue';
 import type { LogStatus } from '@nightshift/services';
 import type { FastifyBaseLogger, FastifyInstance, RawServerDefault } from 'fastify';
 import type { ZodTypeProvider } from 'fastify-type-provider-zod';
+import type { Disk } from './disk.ts';
 import type { BatchWatch } from './streams/batch-watch.ts';
 import type { EventFeed } from './streams/event-feed.ts';
 import type { Streams } from './streams/sse.ts';
@@ -25,12 +27,21 @@ export interface Context {
   readonly auditDb: Database;
   /** Wakes workers. Ring it after a commit, never inside a transaction. */
   readonly bell: { ring(signals: readonly Signal[]): Promise<void> };
+  readonly queue: {
+    readonly backend: QueueBackendName;
+    /** Throws: a sentence, if the queue does not answer or must not carry signals. */
+    check(): Promise<void>;
+  };
+  /** The disk of this process's files; null if it cannot be seen. */
+  disk(): Promise<Disk | null>;
   /** The project of every row. */
   readonly projectId: string;
   /** The provider of the answers, so that users do not mistake simulated answers for real answers. */
   readonly model: 'simulator' | 'anthropic';
   /** Prices of models. */
   readonly prices: PriceTable;
+  /** Keys of secrets; the API encrypts only. */
+  readonly secretsKeys: SecretsKeys;
   readonly version: string;
   /** Downloads that this process sends, and their limit. */
   readonly downloads: { open: number; readonly max: number };

@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import { createHash } from 'node:crypto';
-import { isJsonObject, NightshiftError } from '@nightshift/agent-core';
+import { isError, isJsonObject, NightshiftError } from '@nightshift/agent-core';
 import { BATCH_BYTES_MAX } from '@nightshift/intake';
 import { holdMore } from './body-budget.ts';
 import type { FastifyRequest } from 'fastify';
@@ -12,6 +12,10 @@ import { acceptLines } from './uploads/line-upload.ts';
 import { readBody, type BodyParts } from './read-body.ts';
 
 declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** Whether an error may not quote the body. */
+    hidesBody?: boolean;
+  }
   interface FastifyRequest {
     /** SHA-256 of the raw body in hex; only on routes that take large bodies. */
     bodySha256: string;
@@ -91,7 +95,13 @@ function parseBody(request: FastifyRequest, parts: BodyParts, parse: ParseJson):
   const body = bytes.toString();
   if (body === '') return undefined;
   const valuesMax = takesLargeBody(request) ? BATCH_BODY_VALUES_MAX : BODY_VALUES_MAX;
-  return parse(body, 'The body', valuesMax, (values) => holdMore(request, values * VALUE_BYTES));
+  try {
+    return parse(body, 'The body', valuesMax, (values) => holdMore(request, values * VALUE_BYTES));
+  } catch (error) {
+    const isHidden = request.routeOptions.config.hidesBody === true;
+    if (!isHidden || !isError(error, 'validation_failed') || error.fields.length > 0) throw error;
+    throw new NightshiftError('validation_failed', 'The body is not valid JSON.');
+  }
 }
 
 /** Whether the route creates or estimates batches, or appends messages. */

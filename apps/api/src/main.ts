@@ -1,6 +1,7 @@
+import { join } from 'node:path';
 import { NightshiftError } from '@nightshift/agent-core';
 import { assertUsable, connect } from '@nightshift/db';
-import { openBell } from '@nightshift/queue';
+import { checkQueue, openBell } from '@nightshift/queue';
 import {
   AUDIT_STATEMENT_MS,
   checkRedis,
@@ -11,6 +12,7 @@ import {
 } from '@nightshift/services';
 import { keepApiKey } from './api-key.ts';
 import { readConfig, type Config } from './config.ts';
+import { readDisk } from './disk.ts';
 import { buildServer } from './server.ts';
 
 /** Longest time from a signal to the end. Unit: milliseconds. */
@@ -54,12 +56,16 @@ async function start(config: Config): Promise<void> {
     db,
     auditDb,
     bell,
+    queue: { backend: bell.backend, check: () => checkQueue(config.queueUrl, { checkRedis }) },
+    disk: () => readDisk(config.dataDir, config.databaseUrl),
     apiKey: apiKey.key,
     model: config.model,
     prices: config.prices,
+    secretsKeys: config.secretsKeys,
     bodyBytesMax: config.bodyBytesMax,
     eventStreamsMax: config.eventStreamsMax,
     databaseUrl: config.databaseUrl,
+    dashboardDir: join(import.meta.dirname, '../../dashboard/dist'),
     logger: { level: config.logLevel, stream: log },
     logStatus: () => log.status(),
   });

@@ -18,6 +18,13 @@ const JSON_SCHEMA = {
         delete jsonSchema.additionalProperties;
       // Zod adds readOnly for types that are read-only in the program.
       delete jsonSchema.readOnly;
+      // Zod's patterns of times and days are long, and the formats say it.
+      if (zodSchema instanceof z.ZodISODateTime || zodSchema instanceof z.ZodISODate) {
+        jsonSchema.format = zodSchema instanceof z.ZodISODate ? 'date' : 'date-time';
+        delete jsonSchema.pattern;
+      }
+      // An answer without a body.
+      if (zodSchema instanceof z.ZodUndefined) jsonSchema.type = 'null';
       if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum;
       if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;
     },
@@ -25,12 +32,35 @@ const JSON_SCHEMA = {
 };
 
 interface JsonSchema {
+  type?: unknown;
+  format?: string;
+  pattern?: string;
   minimum?: number;
   maximum?: number;
   additionalProperties?: unknown;
   readOnly?: unknown;
   examples?: unknown;
 }
+
+/** The groups of operations. */
+const TAGS = [
+  { name: 'batches', description: 'Submit runs, follow them, read results, and review memory changes.' },
+  { name: 'agents', description: 'Definitions of agents, with their blocks, tools, messages and cursors.' },
+  { name: 'blocks', description: 'Pieces of memory, their revisions and differences.' },
+  { name: 'tools', description: 'Tools that agents may call.' },
+  { name: 'secrets', description: 'Encrypted values for tools. No request returns one.' },
+  { name: 'runs', description: 'Agents on their way through batches.' },
+  { name: 'steps', description: 'Model requests of runs.' },
+  { name: 'schedules', description: 'Rules that submit batches by the clock.' },
+  { name: 'events', description: 'Changes of batches and schedules.' },
+  { name: 'usage', description: 'Counts and cost.' },
+  { name: 'models', description: 'Models and their prices.' },
+  { name: 'tags', description: 'Tags of agents.' },
+  { name: 'session', description: 'The sign-in of browsers.' },
+  { name: 'health', description: 'The state of the server; needs no key.' },
+  { name: 'workers', description: 'Processes that do the work.' },
+  { name: 'admin', description: 'The state of the installation.' },
+];
 
 /** Makes `app.swagger()` the OpenAPI document of routes registered after this call. */
 export function describeRoutes(app: App, version: string): void {
@@ -47,8 +77,22 @@ export function describeRoutes(app: App, version: string): void {
           'items. Unknown query parameters are errors.',
       },
       servers: [{ url: 'http://127.0.0.1:8283' }],
+      tags: TAGS,
       components: {
-        securitySchemes: { key: { type: 'http', scheme: 'bearer' } },
+        securitySchemes: {
+          key: {
+            type: 'http',
+            scheme: 'bearer',
+            description:
+              'The key of the server, as `Authorization: Bearer <key>`. `npm start` writes it to `.data/api-key`.',
+          },
+          browser: {
+            type: 'apiKey',
+            in: 'cookie',
+            name: 'nightshift_session',
+            description: 'The cookie of `POST /v1/session`, which also counts as the key.',
+          },
+        },
         headers: {
           Link: {
             description:
@@ -70,6 +114,7 @@ export function describeRoutes(app: App, version: string): void {
 const LINES: Readonly<Record<string, readonly string[]>> = {
   createBatch: ['UploadFirstLineInput', 'BatchRequestInput', 'TemplateVariablesInput'],
   appendMessagesOfAgents: ['MessagesAppendItemInput'],
+  importAgents: ['AgentCreateInput'],
 };
 
 /** Adds the media types of lines to the operations that take them. OpenAPI 3.1 cannot describe a line, so an extension does. */
@@ -92,7 +137,7 @@ function withLines<Document extends object>(document: Document): Document {
 /**
  * Tidies the document's schemas. Every named schema appears as `X` for answers and `XInput` for bodies: removes unreferenced
  * schemas, and renames `XInput` to `X` if no answer has that name.
- * Makes nullable bodies optional, and adds the `Link` header to operations that take `after`.
+ * Makes nullable bodies optional, describes successes, and adds the `Link` header to operations that take `after`.
  */
 function tidy<Document extends object>(document: Document): Document {
   const { schemas, rest } = split(document);
@@ -112,6 +157,8 @@ function tidy<Document extends object>(document: Document): Document {
   for (const { parameters = [], requestBody, responses } of Object.values(tidied.paths).flatMap((path) =>
     Object.values(path),
   )) {
+    for (const response of Object.values(responses))
+      if (response.description === 'Default Response') response.description = 'Success';
     const page = parameters.some(({ name }) => name === 'after') ? responses['200'] : undefined;
     if (page?.content?.['application/json'] !== undefined)
       page.headers = { Link: { $ref: '#/components/headers/Link' } };
@@ -129,7 +176,10 @@ interface Operation {
   readonly parameters?: readonly { readonly name: string }[];
   readonly requestBody?: RequestBody;
   readonly responses: Readonly<
-    Record<string, { headers?: unknown; readonly content?: Readonly<Record<string, unknown>> }>
+    Record<
+      string,
+      { description?: string; headers?: unknown; readonly content?: Readonly<Record<string, unknown>> }
+    >
   >;
 }
 

@@ -10,6 +10,7 @@ import {
   type Database,
   type EventPlace,
 } from '@nightshift/db';
+import { NO_SECRETS_KEYS, type SecretsKeys } from '@nightshift/intake';
 import Fastify, { LogController, type FastifyServerOptions } from 'fastify';
 import { serializerCompiler, validatorCompiler, type ZodTypeProvider } from 'fastify-type-provider-zod';
 import { requireKey } from './auth.ts';
@@ -21,6 +22,7 @@ import {
   type ThreadPlace,
 } from './body-budget.ts';
 import type { App, Context } from './context.ts';
+import { serveDashboard } from './dashboard.ts';
 import { drainConnections } from './drain.ts';
 import { answerError, answerErrors } from './errors/answer-errors.ts';
 import { answerClientError, HEADER_BYTES_MAX } from './errors/client-error.ts';
@@ -33,8 +35,10 @@ import { refuseNul } from './nul.ts';
 import { limitBodyTime } from './body-time.ts';
 import { describeRoutes, serveDocument } from './openapi.ts';
 import { coerceQuery } from './query.ts';
+import { serveReferencePage } from './reference-page.ts';
 import { logRequests } from './request-log.ts';
 import { keyedRoutes, openRoutes } from './routes/routes.ts';
+import { sessionLinks, sessions } from './routes/session/session.ts';
 import { createBatchWatch } from './streams/batch-watch.ts';
 import { createEventFeed } from './streams/event-feed.ts';
 import { createStreams } from './streams/sse.ts';
@@ -48,11 +52,17 @@ export interface ServerDeps {
   /** For audits; default: `db`. */
   readonly auditDb?: Database;
   readonly bell: Context['bell'];
+  /** Default: no queue. */
+  readonly queue?: Context['queue'];
+  /** Default: a disk that cannot be seen. */
+  readonly disk?: Context['disk'];
   readonly apiKey: string;
   /** The provider of the answers; shown by health and models. */
   readonly model: Context['model'];
   /** Prices of models. Default: the table of this release. */
   readonly prices?: PriceTable;
+  /** Default: none, so that no secret can be stored. */
+  readonly secretsKeys?: SecretsKeys;
   /** Limit of all bodies and derived data held at once. Unit: bytes. Default: {@link BODY_BYTES_TOGETHER_MAX}. */
   readonly bodyBytesMax?: number;
   /** Most event streams at once. Default: {@link EVENT_STREAMS_MAX}. */
@@ -65,6 +75,8 @@ export interface ServerDeps {
   readonly heldBytes?: HeldBytes;
   /** For a thread: the place of its bytes among them. Default: of large bodies. */
   readonly threadPlace?: ThreadPlace | undefined;
+  /** Folder of the built dashboard. Default: none is served. */
+  readonly dashboardDir?: string;
   /** Pino's options. Default: false (no log). */
   readonly logger?: FastifyServerOptions['logger'];
   /** Status of the log. Default: no problems. */
@@ -154,9 +166,12 @@ export function buildServer(deps: ServerDeps): App {
     auditDb: deps.auditDb ?? deps.db,
     downloads: { open: 0, max: deps.downloadsMax ?? DOWNLOADS_MAX },
     bell: deps.bell,
+    queue: deps.queue ?? { backend: 'none', check: async () => undefined },
+    disk: deps.disk ?? (async () => null),
     projectId: DEFAULT_PROJECT_ID,
     model: deps.model,
     prices: deps.prices ?? SHIPPED_PRICES,
+    secretsKeys: deps.secretsKeys ?? NO_SECRETS_KEYS,
     version: API_VERSION,
     ...streamSources(deps.db, (error) => app.log.warn({ err: error }, 'event_stream')),
     streams,
@@ -166,18 +181,23 @@ export function buildServer(deps: ServerDeps): App {
   describeRoutes(app, API_VERSION);
   void app.register(async (open: App) => {
     openRoutes(open, context);
+    sessions(open, context, deps.apiKey);
     serveDocument(open);
+    if (deps.dashboardDir !== undefined) serveDashboard(open, deps.dashboardDir);
+    serveReferencePage(open);
   });
   void app.register(async (keyed: App) => {
-    keyed.addHook('onRequest', requireKey(deps.apiKey));
+    keyed.addHook('onRequest', requireKey(deps.apiKey, deps.db));
     const { apiKey, model, databaseUrl, bodyBytesMax = BODY_BYTES_TOGETHER_MAX } = deps;
     const heldBytes = deps.heldBytes ?? createHeldBytes();
     holdBodies(keyed, bodyBytesMax, heldBytes, deps.threadPlace);
     if (databaseUrl !== undefined) {
-      const { prices, bell } = context;
-      openThread(keyed, { apiKey, model, prices, bodyBytesMax, heldBytes, databaseUrl }, bell);
+      const { prices, secretsKeys, bell } = context;
+      const shared = { prices, secretsKeys, bodyBytesMax, heldBytes };
+      openThread(keyed, { apiKey, model, databaseUrl, ...shared }, bell);
     }
     keyedRoutes(keyed, context);
+    sessionLinks(keyed, context, apiKey);
   });
   return app;
 }

@@ -1,11 +1,14 @@
 import { DEFAULT_PROJECT_ID } from '@nightshift/db';
 import { openTestDatabase, type TestDatabase } from '@nightshift/db/testing';
 import type { Signal } from '@nightshift/queue';
+import { readSecretsKeys } from '@nightshift/intake';
 import { inject } from 'vitest';
 import { buildServer } from '../src/index.ts';
+import { checkAnswer } from './check-answer.ts';
 
 export const API_KEY = 'ns_test_key_of_the_suite';
 export const PROJECT_ID = DEFAULT_PROJECT_ID;
+export const SECRETS_KEY = Buffer.alloc(32, 7).toString('base64');
 export const UNKNOWN_UUID = '01890000-0000-7000-8000-000000000000';
 
 export interface Answer {
@@ -21,6 +24,7 @@ export interface TestApi {
   readonly app: ReturnType<typeof buildServer>;
   /** All signals so far. */
   readonly signals: Signal[];
+  /** Sends a request. Throws: the difference of the answer from openapi.json. */
   call(
     method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE',
     url: string,
@@ -44,6 +48,7 @@ export async function openApi(): Promise<TestApi> {
     apiKey: API_KEY,
     model: 'simulator',
     databaseUrl: database.url,
+    secretsKeys: readSecretsKeys(SECRETS_KEY, undefined),
   });
   await app.ready();
   return {
@@ -61,12 +66,13 @@ export async function openApi(): Promise<TestApi> {
         },
         ...(body === undefined ? {} : { payload: typeof body === 'string' ? body : JSON.stringify(body) }),
       });
+      const isJson = /^application\/(problem\+)?json/.test(answer.headers['content-type']?.toString() ?? '');
+      const parsed = isJson ? JSON.parse(answer.body) : answer.body;
+      if (isJson) checkAnswer(method, url, answer.statusCode, parsed);
       return {
         status: answer.statusCode,
         headers: answer.headers as Record<string, string>,
-        body: /^application\/(problem\+)?json/.test(answer.headers['content-type']?.toString() ?? '')
-          ? JSON.parse(answer.body)
-          : answer.body,
+        body: parsed,
       };
     },
     close: async () => {

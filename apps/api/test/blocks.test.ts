@@ -289,6 +289,23 @@ describe('writing a block', () => {
     expect((await api.call('GET', `/v1/blocks/${id}`)).body.value).toBe('1');
   });
 
+  test('again after a lost answer is no conflict: the block has the content already', async () => {
+    const { id } = await create({ label: 'c', value: '0', tags: ['t'] });
+    const url = `/v1/blocks/${id}`;
+    for (const [path, patch] of [
+      [url, { value: '1', expected_revision: 1 }],
+      [`${url}/revert`, { revision: 1, expected_revision: 2 }],
+    ] as const) {
+      const send = () => api.call(path === url ? 'PATCH' : 'POST', path, patch);
+      const first = await send();
+      const again = await send();
+      expect([again.status, again.body]).toEqual([200, first.body]);
+    }
+    // A field that makes no revision counts too.
+    const other = await api.call('PATCH', url, { value: '0', tags: ['u'], expected_revision: 1 });
+    expect(other.status).toBe(409);
+  });
+
   test('over the limit is 422, also if the limit shrinks', async () => {
     const { id } = await create({ label: 'c', value: 'abc', limit: 5 });
     expect((await api.call('PATCH', `/v1/blocks/${id}`, { value: 'abcdef' })).status).toBe(422);

@@ -17,6 +17,7 @@ describe('the environment', () => {
       databaseUrl: DATABASE_URL,
       queueUrl: 'none',
       apiKey: null,
+      secretsKeys: { current: null, old: [] },
       model: 'simulator',
       logLevel: 'info',
       dataDir: '.data',
@@ -57,14 +58,17 @@ describe('the environment', () => {
       { DATABASE_URL, NIGHTSHIFT_API_KEY: 'ns_schlüssel_des_nachtdienstes' },
       /NIGHTSHIFT_API_KEY must be visible/,
     ],
+    [{ DATABASE_URL, SECRETS_KEY: 'secret' }, /SECRETS_KEY must be 32 bytes in base64 or hex(?!.*secret)/],
+    [{ DATABASE_URL, SECRETS_KEYS_OLD: 'secret,' }, /SECRETS_KEYS_OLD must be keys of 32 bytes(?!.*secret)/],
     [{ DATABASE_URL, NIGHTSHIFT_APIKEY: 'x' }, /NIGHTSHIFT_APIKEY is not known/],
-    [{ DATABASE_URL, NIGHTSHIFT_URL: 'http://x' }, /NIGHTSHIFT_URL is not known/],
+    [{ DATABASE_URL, NIGHTSHIFT_URLS: 'http://x' }, /NIGHTSHIFT_URLS is not known/],
   ])('is refused by the name of a wrong variable: %o', (env, message) => {
     expect(() => readConfig(env)).toThrow(message);
   });
 
-  test('may hold the variables of tests', () => {
-    expect(readConfig({ DATABASE_URL, NIGHTSHIFT_USE_DOCKER: '1' }).databaseUrl).toBe(DATABASE_URL);
+  test('may hold the variables of tests and of the command', () => {
+    for (const name of ['NIGHTSHIFT_USE_DOCKER', 'NIGHTSHIFT_URL'])
+      expect(readConfig({ DATABASE_URL, [name]: '1' }).databaseUrl).toBe(DATABASE_URL);
   });
 
   test('shows no value when it is refused', () => {

@@ -20,7 +20,7 @@ const end = (id: string) =>
                     returning *),
           failures as (
             insert into run_failure (batch_id, run_id, project_id, failed_at, state, stop_reason, fingerprint)
-            select batch_id, id, project_id, ended_at, state, stop_reason, '' from runs)
+            select batch_id, id, project_id, ended_at, state, stop_reason, md5('') from runs)
      update batch set state = 'cancelled', cancel_requested_at = app_now(), completed_at = app_now(), next_due_at = null where id = $1`,
     [id.slice('job-'.length)],
   );

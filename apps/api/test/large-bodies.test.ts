@@ -1,4 +1,5 @@
 import { SHIPPED_PRICES } from '@nightshift/agent-core';
+import { NO_SECRETS_KEYS } from '@nightshift/intake';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createBudget, createHeldBytes, giveBackOfThread } from '../src/body-budget.ts';
 import { BODY_BYTES_TOGETHER_MAX, SMALL_BODY_BYTES_MAX } from '../src/json-body.ts';
@@ -91,6 +92,7 @@ describe('the thread of large bodies', () => {
     apiKey: API_KEY,
     model: 'simulator',
     prices: SHIPPED_PRICES,
+    secretsKeys: NO_SECRETS_KEYS,
     bodyBytesMax: BODY_BYTES_TOGETHER_MAX,
     heldBytes: createHeldBytes(),
     databaseUrl: api.database.url,

@@ -291,6 +291,7 @@ describe('the held changes of a batch under review', () => {
     });
     expect((await api.call('POST', `${url}/reject`, { block_ids: [second?.block_id] })).body).toEqual({
       rejected: 1,
+      passages: 0,
     });
     const values = await Promise.all(
       agents.map(async ({ block_id }) => (await api.call('GET', `/v1/blocks/${block_id}`)).body.value),

@@ -229,6 +229,15 @@ describe('a change', () => {
     expect(await patch(id, { name: 'other', expected_revision: 7 })).toMatchObject({ status: 409 });
   });
 
+  test('again after a lost answer is no conflict: it has the settings already', async () => {
+    const { id } = await create();
+    const change = { name: 'renamed', ends_at: '2099-01-01T00:00:00Z', expected_revision: 1 };
+    const first = await patch(id, change);
+    const again = await patch(id, change);
+    expect([again.status, again.body]).toEqual([200, first.body]);
+    expect(await patch(id, { ...change, jitter_s: 7 })).toMatchObject({ status: 409 });
+  });
+
   test('keeps a tick that is due and waits for its jitter', async () => {
     const made = await create({ jitter_s: 600 });
     const uuid = made.id.replace('schedule-', '');
@@ -264,6 +273,19 @@ describe('a change', () => {
 });
 
 describe('a pause', () => {
+  test('shows the given reason, also when it is paused already', async () => {
+    const made = await create();
+    const pause = (body?: object) => api.call('POST', `/v1/schedules/${made.id}/pause`, body);
+    expect((await pause({ reason: ' Wrong prices. ' })).body).toMatchObject({
+      state: 'paused',
+      state_reason: 'Wrong prices.',
+    });
+    expect((await pause()).body.state_reason).toBe('Wrong prices.');
+    expect((await pause({ reason: 'Still wrong.' })).body.state_reason).toBe('Still wrong.');
+    expect((await pause({ reason: '' })).status).toBe(422);
+    expect((await pause({ reason: 'a'.repeat(501) })).status).toBe(422);
+  });
+
   test('has its reason, and a resume goes on from now', async () => {
     const made = await create();
     const paused = await post(made.id, 'pause');

@@ -49,10 +49,6 @@ describe('uploading a tool', () => {
 
   test.each<[string, object]>([
     ['python', { source_code: 'def fax(to: str):\n    pass\n' }],
-    [
-      'typescript',
-      { source_code: 'export function fax() {}', source_type: 'typescript', json_schema: { name: 'fax' } },
-    ],
     ['client', { source_code: '', source_type: 'client', json_schema: { name: 'fax' } }],
   ])('%s code is refused with 400 and the next step', async (_name, body) => {
     const answer = await api.call('POST', '/v1/tools/', body);

@@ -258,6 +258,44 @@ describe('an upload is refused, with nothing stored or staged, for', () => {
     expect((await refused(text, {}, '/v1/batches/estimate')).status).toBe(415);
   });
 
+  test('gzip and zstd without their Content-Encoding, and twice; the error says what to send', async () => {
+    const text = `${JSON.stringify(request('a'))}\n`;
+    const messageOf = async (bytes: Buffer, headers: Record<string, string> = {}) => {
+      const { status, code, message } = await refused(bytes, headers);
+      expect([status, code]).toEqual([400, 'invalid_argument']);
+      return message;
+    };
+    expect(await messageOf(gzipSync(text))).toContain(
+      'The upload is encoded as gzip: send it with `Content-Encoding: gzip`.',
+    );
+    expect(await messageOf(zstdCompressSync(text))).toContain(
+      'The upload is encoded as zstd: send it with `Content-Encoding: zstd`.',
+    );
+    expect(await messageOf(gzipSync(gzipSync(text)), { 'content-encoding': 'gzip' })).toContain(
+      'is encoded as gzip below its gzip: encode it once',
+    );
+  });
+
+  test('lines without their ends, as after curl -d; the error says how to keep them', async () => {
+    const hint =
+      'It holds several values: end each with a newline. `curl -d` removes newlines, `curl --data-binary` keeps them';
+    const joined = (count: number, extra: object = {}) =>
+      numbered(count, () => extra)
+        .map((item) => JSON.stringify(item))
+        .join('');
+    for (const url of ['/v1/batches', '/v1/messages/append']) {
+      const short = await refused(joined(3), {}, url);
+      expect([short.status, short.errors]).toEqual([422, [line(1, '', expect.stringContaining(hint))]]);
+    }
+    const long = await refused(joined(200, { input: 'x'.repeat(100_000) }));
+    expect([long.status, long.errors]).toEqual([
+      413,
+      [line(1, '', `is longer than 16,777,216 bytes. ${hint}`)],
+    ]);
+    const { errors } = await refused(`${joined(1)} 7\n`);
+    expect(JSON.stringify(errors)).not.toContain('several values');
+  });
+
   test('a decompression bomb: a line that never ends, and lines without end', async () => {
     const headers = { 'content-encoding': 'gzip' };
     const long = await refused(gzipSync(Buffer.alloc(64 * 1024 * 1024, 0x20)), headers);

@@ -28,6 +28,7 @@ const BODIES: Readonly<Record<string, unknown>> = {
   'PATCH /v1/messages/batches/{job_id}': { max_cost_usd: 1 },
   'POST /v1/runs/{run_id}/tool-results': { approvals: [{ tool_call_id: 'toolu_1', approve: true }] },
   'POST /v1/agents/{agent_id}/messages/append': { messages: [{ role: 'user', content: 'a' }] },
+  'PATCH /v1/messages/batches/{job_id}/held-changes/{change_id}': { value: 'a' },
   'POST /v1/blocks/{block_id}/revert': { revision: 1 },
   'PATCH /v1/agents/{agent_id}/tools/approval/{tool_name}': { requires_approval: true },
 };
@@ -48,7 +49,12 @@ const PREFIXES: Readonly<Record<string, string>> = {
   step_id: 'step',
   job_id: 'job',
   schedule_id: 'schedule',
+  worker_id: 'worker',
+  change_id: 'block',
 };
+
+/** Operations that create what their path names. */
+const CREATES: readonly string[] = ['PUT /v1/secrets/{name}'];
 
 const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
   path.includes('{')
@@ -66,7 +72,7 @@ function fill(path: string, valueOf: (name: string, isLast: boolean) => string):
   return path.replaceAll(/\{(\w+)\}/g, (_, name: string, at: number) => valueOf(name, at === last));
 }
 
-test.each(operations)(
+test.each(operations.filter(({ name }) => !CREATES.includes(name)))(
   '$name answers 404 for each wrong id or name',
   async ({ method, path, body, query }) => {
     const unknown = (name: string): string => NAMES[name] ?? `${PREFIXES[name]}-${UNKNOWN_UUID}`;
@@ -103,6 +109,25 @@ test.each(operations)(
     }
   },
 );
+
+test('an id of another kind is told as such, in a path, a query and a body', async () => {
+  const run = `run-${UNKNOWN_UUID}`;
+  const agent = existing['agent_id'] ?? '';
+  for (const [answer, kind] of [
+    [await api.call('GET', `/v1/batches/${run}`), 'a batch (job-…)'],
+    [await api.call('GET', `/v1/runs?agent_id=${run}`), 'an agent (agent-…)'],
+    [
+      await api.call('POST', '/v1/batches', { requests: [{ agent_id: run, input: 'Hi.' }] }),
+      'an agent (agent-…)',
+    ],
+  ] as const) {
+    expect(answer.status).toBe(422);
+    expect(answer.body.errors[0].message).toBe(`${run} is a run; this takes ${kind}`);
+    expect(answer.body.detail).toContain(`${run} is a run; this takes ${kind}`);
+  }
+  const { body } = await api.call('GET', `/v1/runs/${agent.toUpperCase()}`);
+  expect(body.errors[0].message).toBe('must be run-<uuid>, in lower case');
+});
 
 test.each([
   ['an unknown model', 'anthropic/claude-9'],

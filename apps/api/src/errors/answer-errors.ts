@@ -66,7 +66,7 @@ function send(request: FastifyRequest, reply: FastifyReply, answer: ErrorAnswer)
   if (answer.retryAfterSeconds !== null) void reply.header('retry-after', answer.retryAfterSeconds);
   if (answer.status === 401) void reply.header('www-authenticate', 'Bearer');
   // Stainless clients retry these statuses unless told not to.
-  if (answer.status === 409 || answer.status === 504) void reply.header('x-should-retry', 'false');
+  if ([409, 501, 504].includes(answer.status)) void reply.header('x-should-retry', 'false');
   // A compressed stream that failed before its first byte has set it.
   reply.raw.removeHeader('content-encoding');
   void reply

@@ -1,6 +1,7 @@
 import type { NightshiftError } from '@nightshift/agent-core';
 import { ERROR_CATALOGUE, ISSUES_MAX, type ErrorCode, type FieldError } from '@nightshift/agent-core';
 import { z } from 'zod';
+import { UUID } from '../schemas/ids.ts';
 
 /** The codes that clients may see. */
 const CODES = (Object.keys(ERROR_CATALOGUE) as ErrorCode[]).filter(
@@ -29,9 +30,24 @@ export const problemSchema = z
       .int()
       .nullable()
       .describe('Number of wrong fields. Null: checking stopped at the limit, and there may be more.'),
-    request_id: z.string(),
+    request_id: z.string().meta({ pattern: `^${UUID}$` }),
   })
-  .meta({ id: 'Problem' });
+  .meta({
+    id: 'Problem',
+    examples: [
+      {
+        type: 'urn:nightshift:error:not_found',
+        title: 'Not found',
+        status: 404,
+        detail: 'There is no agent agent-0199d2a4-8f3e-7c1b-9a55-3d2f6b7c8e90.',
+        code: 'not_found',
+        message: 'There is no agent agent-0199d2a4-8f3e-7c1b-9a55-3d2f6b7c8e90.',
+        errors: [],
+        errors_total: 0,
+        request_id: '3f0c8a52-3c0e-4b7d-9a3e-2b1c0d9e8f7a',
+      },
+    ],
+  });
 export type Problem = z.output<typeof problemSchema>;
 
 /** An error for an answer. */

@@ -1,5 +1,6 @@
 import type { App, Context } from '../context.ts';
 import { auditNow } from './admin/audit.ts';
+import { retrieveChecks } from './admin/checks.ts';
 import { metrics } from './admin/metrics.ts';
 import { attachAndDetachBlock } from './agent-blocks/attach.ts';
 import { listAgentBlocks, retrieveAgentBlock, updateAgentBlock } from './agent-blocks/by-label.ts';
@@ -24,11 +25,15 @@ import { listSkipped } from './batches/skipped.ts';
 import { createBatch } from './batches/create.ts';
 import { listBatchMessages } from './batches/list-messages.ts';
 import { listMemoryChanges } from './batches/memory-changes.ts';
+import { exportAgents } from './agent-files/export-lines.ts';
+import { exportAgent } from './agent-files/export.ts';
+import { importAgents } from './agent-files/import.ts';
 import { changeBatchCaps } from './batches/change-caps.ts';
 import { estimateBatch } from './batches/estimate.ts';
 import { pauseBatch, resumeBatch } from './batches/pause.ts';
 import { listBatches, retrieveBatch } from './batches/read.ts';
-import { acceptHeldChanges, listHeldChanges, rejectHeldChanges } from './batches/held-changes.ts';
+import { editHeldChange, listHeldChanges, summarizeHeldChanges } from './batches/held-changes.ts';
+import { acceptHeldChanges, rejectHeldChanges } from './batches/settle-held-changes.ts';
 import { retrieveProgress, retrieveTimeline, streamBatchEvents } from './batches/progress.ts';
 import { revertBatch } from './batches/revert.ts';
 import { revertBlock } from './blocks/revert.ts';
@@ -43,7 +48,10 @@ import { listEmbeddingModels, listModels } from './models/list.ts';
 import { cancelRun } from './runs/cancel.ts';
 import { listRunMessages } from './runs/list-messages.ts';
 import { listRuns, retrieveRun, retrieveRunUsage } from './runs/read.ts';
+import { retrieveRunTimeline } from './runs/timeline.ts';
+import { listToolCalls } from './runs/tool-calls.ts';
 import { sendToolResults } from './runs/tool-results.ts';
+import { deleteSecret, listSecrets, putSecret } from './secrets/secrets.ts';
 import { createSchedule } from './schedules/create.ts';
 import { pauseSchedule, resumeSchedule } from './schedules/pause.ts';
 import { previewRule, previewSchedule } from './schedules/preview.ts';
@@ -51,10 +59,13 @@ import { deleteSchedule, listSchedules, listTicks, retrieveSchedule } from './sc
 import { runSchedule } from './schedules/run-now.ts';
 import { updateSchedule } from './schedules/update.ts';
 import { listSteps, listStepsOfRun, retrieveStep } from './steps/read.ts';
+import { retrieveStepRequest } from './steps/request.ts';
 import { listTags } from './tags/list.ts';
 import { deleteTool, updateTool } from './tools/change.ts';
 import { createTool, upsertTool } from './tools/create.ts';
 import { retrieveUsage } from './usage/read.ts';
+import { drainWorker } from './workers/drain.ts';
+import { listWorkers } from './workers/list.ts';
 import { addBaseTools, listTools, retrieveTool } from './tools/read.ts';
 
 type Route = (app: App, context: Context) => void;
@@ -64,6 +75,7 @@ const OPEN: readonly Route[] = [lettaHealth, livez, readyz];
 
 const KEYED: readonly Route[] = [
   ...[createAgent, retrieveAgent, listAgents, updateAgent, deleteAgent, listAgentMessages, resetMessages],
+  ...[exportAgent, exportAgents, importAgents],
   ...[appendMessages, appendMessagesOfAgents],
   ...[listAgentBlocks, retrieveAgentBlock, updateAgentBlock, attachAndDetachBlock],
   ...[listCursors, rewindCursor],
@@ -71,13 +83,15 @@ const KEYED: readonly Route[] = [
   ...[createBlock, retrieveBlock, listBlocks, updateBlock, deleteBlock, listAgentsOfBlock],
   ...[listBlockRevisions, retrieveBlockRevision, diffBlock, revertBlock],
   ...[createTool, upsertTool, retrieveTool, listTools, updateTool, deleteTool, addBaseTools],
+  ...[putSecret, listSecrets, deleteSecret],
   ...[listRuns, retrieveRun, retrieveRunUsage, sendToolResults, listRunMessages, listStepsOfRun],
-  ...[cancelRun, listFailedRuns],
+  ...[listToolCalls, retrieveRunTimeline, cancelRun, listFailedRuns],
   ...[createSchedule, retrieveSchedule, listSchedules, updateSchedule, deleteSchedule, pauseSchedule],
   ...[resumeSchedule, runSchedule, previewRule, previewSchedule, listTicks],
-  ...[listSteps, retrieveStep],
+  ...[listSteps, retrieveStep, retrieveStepRequest],
   ...[listModels, listEmbeddingModels, listTags],
-  ...[streamEvents, auditNow, metrics, retrieveUsage],
+  ...[streamEvents, auditNow, retrieveChecks, metrics, retrieveUsage],
+  ...[listWorkers, drainWorker],
 ];
 
 const BATCHES: readonly BatchRoute[] = [
@@ -102,6 +116,8 @@ const BATCHES: readonly BatchRoute[] = [
   downloadResults,
   revertBatch,
   listHeldChanges,
+  summarizeHeldChanges,
+  editHeldChange,
   acceptHeldChanges,
   rejectHeldChanges,
 ];

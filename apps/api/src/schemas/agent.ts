@@ -1,13 +1,17 @@
-import { listOf, recordOf, toolRuleSchema } from '@nightshift/agent-core';
+import { listOf, toolRuleSchema } from '@nightshift/agent-core';
 import { z } from 'zod';
 import { blockInput, blockResponse } from './block.ts';
 import { compactionResponse, compactionSettings } from './compaction.ts';
-import { wireId } from './ids.ts';
+import { shownId, UUID, wireId } from './ids.ts';
 import { answered, ignored } from './ignored.ts';
+import { shownTime } from './moment.ts';
 import { responseFormat } from './response-format.ts';
 import { lettaStopReason } from './run.ts';
+import { agentSecrets } from './secret.ts';
 import { hasNoControls, storedName } from './text.ts';
+import { toolRuleResponse } from './tool-rule.ts';
 import { toolResponse } from './tool.ts';
+import { AGENT } from './examples/agents.ts';
 
 /** Letta's agent types. */
 export const AGENT_TYPES = [
@@ -105,10 +109,13 @@ const agentFields = {
   block_ids: listOf(wireId('block'), 500).nullish(),
   tags: listOf(storedName(255), 100).nullish(),
   metadata: record.nullish(),
-  secrets: recordOf(z.string(), 500)
+  secrets: agentSecrets
     .nullish()
-    .describe('Only the names are stored; the values are discarded.'),
-  tool_exec_environment_variables: recordOf(z.string(), 500).nullish(),
+    .describe(
+      'Values for the tools that name them, stored encrypted and never returned. They take precedence over secrets of ' +
+        'the project. `********` keeps the stored value; an empty value is none.',
+    ),
+  tool_exec_environment_variables: agentSecrets.nullish().describe('Older name of `secrets`.'),
   timezone: z.string().max(100).nullish(),
   message_buffer_autoclear: z.boolean().nullish(),
   enable_sleeptime: z.boolean().nullish(),
@@ -180,14 +187,14 @@ export const agentPatch = z
     include_base_tools: z.null('is for creation only').optional(),
     include_base_tool_rules: z.null('is for creation only').optional(),
   })
-  .meta({ id: 'AgentUpdate' });
+  .meta({ id: 'AgentUpdate', examples: [{ description: 'Keeps the notes of Ann.', max_tokens: 4_096 }] });
 export type AgentPatch = Pick<z.output<typeof agentPatch>, keyof typeof agentFields>;
 
-/** The name of a secret. Its value is never returned. */
+/** A secret of an agent. Its value is masked. */
 const secret = z
   .object({
-    id: z.string(),
-    agent_id: z.string(),
+    id: z.string().meta({ pattern: `^agent-env-${UUID}$` }),
+    agent_id: shownId('agent'),
     key: z.string(),
     value: z.string(),
     description: z.string().nullable(),
@@ -197,7 +204,7 @@ const secret = z
 /** An agent on the wire, with all keys of Letta's clients. */
 export const agentState = z
   .object({
-    id: z.string(),
+    id: shownId('agent'),
     name: z.string(),
     agent_type: z.string(),
     description: z.string().nullable(),
@@ -209,9 +216,9 @@ export const agentState = z
     embedding_config: record.nullable(),
     compaction_settings: compactionResponse,
     response_format: record.nullable(),
-    message_ids: z.array(z.string()),
+    message_ids: z.array(shownId('message')),
     message_buffer_autoclear: z.boolean(),
-    tool_rules: z.array(record),
+    tool_rules: z.array(toolRuleResponse),
     blocks: z.array(blockResponse),
     memory: z.object({
       agent_type: z.string(),
@@ -226,7 +233,7 @@ export const agentState = z
     secrets: z.array(secret),
     tool_exec_environment_variables: z.array(secret),
     identities: z.array(z.unknown()),
-    identity_ids: z.array(z.string()),
+    identity_ids: z.array(z.never()),
     managed_group: z.null(),
     multi_agent_group: z.null(),
     pending_approval: z.null(),
@@ -236,8 +243,7 @@ export const agentState = z
     hidden: z.boolean().nullable(),
     max_files_open: z.int(),
     per_file_view_window_char_limit: z.int(),
-    last_run_completion: z
-      .string()
+    last_run_completion: shownTime
       .nullable()
       .describe(
         "End time of the newest ended run among the agent's latest 100. Without such a run, this and the next two " +
@@ -253,10 +259,10 @@ export const agentState = z
     base_template_id: z.null(),
     deployment_id: z.null(),
     entity_id: z.null(),
-    created_at: z.string(),
-    updated_at: z.string(),
-    created_by_id: z.string(),
-    last_updated_by_id: z.string(),
+    created_at: shownTime,
+    updated_at: shownTime,
+    created_by_id: shownId('user'),
+    last_updated_by_id: shownId('user'),
   })
-  .meta({ id: 'AgentState' });
+  .meta({ id: 'AgentState', examples: [AGENT] });
 export type AgentState = z.output<typeof agentState>;

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { CONTENT_PARTS_MAX, messageInput, someText, textPart } from './run-options.ts';
 import { wireId } from './ids.ts';
 import { moment } from './moment.ts';
+import { AGENT_ID } from './examples/ids.ts';
 
 /** Most messages of a request. */
 export const MESSAGES_MAX = 100_000;
@@ -53,9 +54,10 @@ export const appendInput = z.strictObject({ messages }).meta({
 });
 
 /** Messages of one agent among several; a line of an upload. */
-export const appendItem = z
-  .strictObject({ agent_id: wireId('agent'), messages })
-  .meta({ id: 'MessagesAppendItem' });
+export const appendItem = z.strictObject({ agent_id: wireId('agent'), messages }).meta({
+  id: 'MessagesAppendItem',
+  examples: [{ agent_id: AGENT_ID, messages: [{ role: 'user', content: 'We move to Berlin in May.' }] }],
+});
 
 /** Messages of several agents. */
 export const bulkAppendInput = z
@@ -75,7 +77,19 @@ export const bulkAppendInput = z
       room -= item.messages.length;
     }
   })
-  .meta({ id: 'BulkMessagesAppend' });
+  .meta({
+    id: 'BulkMessagesAppend',
+    examples: [
+      {
+        items: [
+          {
+            agent_id: AGENT_ID,
+            messages: [{ role: 'user', content: 'We move to Berlin in May.', otid: 'chat-7/1' }],
+          },
+        ],
+      },
+    ],
+  });
 
 /** Messages of an append by their fate. */
 export const appendReport = z
@@ -88,4 +102,5 @@ export const appendReport = z
         'Messages stored until the runs that hold the conversations have ended; they enter before the next input.',
       ),
   })
-  .meta({ id: 'AppendReport' });
+  .meta({ id: 'AppendReport', examples: [{ appended: 2, repeated: 0, waiting: 0 }] });
+export type AppendReport = z.output<typeof appendReport>;

@@ -2,7 +2,8 @@ import { BATCH_STATES, CALLBACK_EVENTS, listOf, PILOT_STATES } from '@nightshift
 import type { BatchRequest } from '@nightshift/intake';
 import { z } from 'zod';
 import { durationNs } from './duration.ts';
-import { wireId } from './ids.ts';
+import { shownId, wireId } from './ids.ts';
+import { shownTime } from './moment.ts';
 import { FLEET_FIELDS, fleetFields, refineFleet } from './fleet.ts';
 import {
   clientTools,
@@ -21,12 +22,15 @@ import {
   runDeadline,
   someText,
   stopWhen,
+  toolChoice,
   batchName,
   batchTags,
 } from './run-options.ts';
 import { progressResponse } from './progress.ts';
 import { hasNoControls, hasNoCredentials } from './text.ts';
 import { usage, usd } from './usage.ts';
+import { BATCH } from './examples/batches.ts';
+import { AGENT_ID } from './examples/ids.ts';
 
 export const requestInput = z
   .strictObject({
@@ -42,6 +46,7 @@ export const requestInput = z
       "agent (default): continues the agent's conversation. isolated: a new conversation of its own. Beyond Letta.",
     ),
     client_tools: clientTools,
+    tools: toolChoice,
     response_format: resultFormat,
     deadline: runDeadline,
     ...legacyFields,
@@ -54,7 +59,12 @@ export const requestInput = z
     const message = 'must not be assistant in the last message: the model answers user messages';
     context.addIssue({ code: 'custom', path: ['messages', messages.length - 1, 'role'], message });
   })
-  .meta({ id: 'BatchRequest' });
+  .meta({
+    id: 'BatchRequest',
+    examples: [
+      { agent_id: AGENT_ID, custom_id: 'ann', input: 'Read the notes of today and update your memory.' },
+    ],
+  });
 
 const templateInput = z
   .strictObject({
@@ -70,6 +80,7 @@ const templateInput = z
       "isolated (default): each run has its own conversation. agent: the runs take turns in the agent's conversation.",
     ),
     client_tools: clientTools,
+    tools: toolChoice,
     response_format: resultFormat,
     deadline: runDeadline,
   })
@@ -80,7 +91,10 @@ export const templateValues = z
     custom_id: customId.describe("The caller's own id of this input, unique in the batch."),
     variables: z.record(z.string(), z.unknown()).describe('Variables of the template.'),
   })
-  .meta({ id: 'TemplateVariables' });
+  .meta({
+    id: 'TemplateVariables',
+    examples: [{ custom_id: 'ticket-7', variables: { customer: 'Ann', text: 'My invoice is wrong.' } }],
+  });
 
 /** Refuses options without the options that they need. */
 export function refineOptions(
@@ -162,6 +176,7 @@ export const batchInput = z
     tags: batchTags.nullish(),
     stop_when: stopWhen.nullish(),
     ...fleetFields,
+    tools: toolChoice,
   })
   .superRefine((body, context) => {
     const { requests, template, inputs, agents } = body;
@@ -220,7 +235,7 @@ export const capsInput = z
   .refine((caps) => Object.values(caps).some((cap) => cap !== undefined), {
     error: 'must name a cap, a name or tags',
   })
-  .meta({ id: 'BatchCaps' });
+  .meta({ id: 'BatchCaps', examples: [{ max_cost_usd: 50, tags: ['night'] }] });
 
 const batchCounts = z
   .object({
@@ -276,7 +291,7 @@ const batchPilot = z
     runs: z.int().describe('Runs of the pilot: fewer than asked for if fewer could start.'),
     then: z.enum(['continue', 'pause']),
     failure_rate: z.number(),
-    ended_at: z.string().nullable(),
+    ended_at: shownTime.nullable(),
     result: z
       .object({
         completed: z.int(),
@@ -311,13 +326,12 @@ const batchPilot = z
 /** A batch on the wire: Letta's job with additional fields. */
 export const batchResponse = z
   .object({
-    id: z.string(),
+    id: shownId('job'),
     status: z.enum(['created', 'running', 'completed', 'failed', 'cancelled']),
     job_type: z.literal('batch'),
-    created_at: z.string(),
-    updated_at: z.string(),
-    completed_at: z
-      .string()
+    created_at: shownTime,
+    updated_at: shownTime,
+    completed_at: shownTime
       .nullable()
       .describe(
         'Null until the status is final. For a cancelled batch with unfinished runs: time of the cancel request.',
@@ -350,13 +364,11 @@ export const batchResponse = z
           'Beyond Letta.',
       ),
     pilot: batchPilot.nullable().describe('Null for a batch without a pilot. Beyond Letta.'),
-    schedule_id: z
-      .string()
+    schedule_id: shownId('schedule')
       .nullable()
       .describe('The schedule that submitted it; null for none, or a deleted one.'),
-    tick_due_at: z.string().nullable().describe('The tick of the schedule.'),
-    expires_at: z
-      .string()
+    tick_due_at: shownTime.nullable().describe('The tick of the schedule.'),
+    expires_at: shownTime
       .nullable()
       .describe('When an ended batch with `expires_in_days` is forgotten. Beyond Letta.'),
     name: z.string().nullable().describe('Beyond Letta.'),
@@ -370,14 +382,13 @@ export const batchResponse = z
       .meta({ id: 'BatchStop' })
       .nullable()
       .describe('Failed runs at which the batch is cancelled; null for none. Beyond Letta.'),
-    retry_of: z
-      .string()
+    retry_of: shownId('job')
       .nullable()
       .describe('The batch whose runs it tries again; null for none. Beyond Letta.'),
     metadata: z.record(z.string(), z.unknown()).nullable().describe('As given by the caller; null if none.'),
     callback_url: z.string().nullable(),
     callback_events: z.array(z.enum(CALLBACK_EVENTS)).describe('Beyond Letta.'),
-    callback_sent_at: z.string().nullable(),
+    callback_sent_at: shownTime.nullable(),
     callback_status_code: z.int().nullable(),
     callback_error: z.string().nullable(),
     background: z.boolean(),
@@ -385,9 +396,9 @@ export const batchResponse = z
     stop_reason: z.null(),
     ttft_ns: z.null(),
     total_duration_ns: durationNs.nullable(),
-    created_by_id: z.string(),
-    last_updated_by_id: z.string(),
-    user_id: z.string(),
+    created_by_id: shownId('user'),
+    last_updated_by_id: shownId('user'),
+    user_id: shownId('user'),
   })
-  .meta({ id: 'Batch' });
+  .meta({ id: 'Batch', examples: [BATCH] });
 export type BatchResponse = z.output<typeof batchResponse>;

@@ -5,8 +5,10 @@ import {
   listOf,
 } from '@nightshift/agent-core';
 import { z } from 'zod';
+import { shownId } from './ids.ts';
 import { answered, ignored } from './ignored.ts';
 import { storedName, trimmedName } from './text.ts';
+import { BLOCK } from './examples/agents.ts';
 
 export const label = trimmedName(100);
 const charLimit = z.int().min(1).max(2_000_000_000);
@@ -46,7 +48,7 @@ export const blockInput = z
     template_id: ignored,
     template_name: ignored,
   })
-  .meta({ id: 'BlockCreate' });
+  .meta({ id: 'BlockCreate', examples: [{ label: 'human', value: 'Name: Ann.' }] });
 export type BlockInput = z.output<typeof blockInput>;
 
 /** A change of a block; `null` and absent fields change nothing. */
@@ -59,17 +61,20 @@ export const blockPatch = blockInput
       .min(1)
       .nullish()
       .describe(
-        'Revision that the change is based on; 409 if the block has changed since. Changes of label, metadata, tags, ' +
-          'conflict_policy, hidden and is_template make no revision and are not detected. Beyond Letta.',
+        'Revision that the change is based on; 409 if the block has changed since, unless to what is asked for. Changes of ' +
+          'label, metadata, tags, conflict_policy, hidden and is_template make no revision and are not detected. Beyond Letta.',
       ),
   })
-  .meta({ id: 'BlockUpdate' });
+  .meta({
+    id: 'BlockUpdate',
+    examples: [{ value: 'Name: Ann. Moves to Berlin in May.', expected_revision: 1 }],
+  });
 export type BlockPatch = z.output<typeof blockPatch>;
 
 /** A block on the wire: Letta's fields and the revision. */
 export const blockResponse = z
   .object({
-    id: z.string(),
+    id: shownId('block'),
     label: z.string(),
     value: z.string(),
     limit: z.int(),
@@ -88,8 +93,8 @@ export const blockResponse = z
     deployment_id: z.null(),
     entity_id: z.null(),
     preserve_on_migration: z.null(),
-    created_by_id: z.string(),
-    last_updated_by_id: z.string(),
+    created_by_id: shownId('user'),
+    last_updated_by_id: shownId('user'),
   })
-  .meta({ id: 'Block' });
+  .meta({ id: 'Block', examples: [BLOCK] });
 export type BlockResponse = z.output<typeof blockResponse>;

@@ -1,6 +1,7 @@
 import { z } from 'zod';
-import { wireId } from './ids.ts';
-import { moment } from './moment.ts';
+import { shownId, wireId } from './ids.ts';
+import { moment, shownTime } from './moment.ts';
+import { CURSOR } from './examples/agents.ts';
 
 /** Name of a cursor. */
 export const cursorName = z
@@ -15,8 +16,8 @@ export const cursor = z
       .describe(
         "Number of the last message that is not new, in the agent's conversation; 0 before the first.",
       ),
-    last_message_id: z.string().nullable().describe('That message.'),
-    last_message_date: z.string().nullable().describe('When that message was said.'),
+    last_message_id: shownId('message').nullable().describe('That message.'),
+    last_message_date: shownTime.nullable().describe('When that message was said.'),
     new_messages: z.int().describe('New messages; a minimum if `has_more`.'),
     has_more: z.boolean().describe('Whether more messages follow the counted ones.'),
     skip_reason: z
@@ -26,11 +27,11 @@ export const cursor = z
         'Why a batch accepted now would skip the agent: nothing is new; a run under the cursor is open; its changes are ' +
           'held for review; or three runs from this place failed, and nothing new arrived since. Null: it would not.',
       ),
-    last_run_id: z.string().nullable().describe('The last run under the cursor.'),
-    last_job_id: z.string().nullable().describe('Its batch.'),
-    rewound_at: z.string().nullable().describe('Time of the last rewind.'),
+    last_run_id: shownId('run').nullable().describe('The last run under the cursor.'),
+    last_job_id: shownId('job').nullable().describe('Its batch.'),
+    rewound_at: shownTime.nullable().describe('Time of the last rewind.'),
   })
-  .meta({ id: 'Cursor' });
+  .meta({ id: 'Cursor', examples: [CURSOR] });
 export type Cursor = z.output<typeof cursor>;
 
 /** Where a rewind moves a cursor. */
@@ -45,4 +46,5 @@ export const rewindTarget = z
     path: ['before'],
     message: 'cannot be given with to_message_id',
   })
+  .meta({ id: 'CursorRewind', examples: [{ before: '2026-11-29T00:00:00Z' }] })
   .nullish();

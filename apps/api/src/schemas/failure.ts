@@ -1,14 +1,18 @@
 import { listOf, STOP_REASONS } from '@nightshift/agent-core';
 import { z } from 'zod';
-import { wireId } from './ids.ts';
+import { shownId, wireId } from './ids.ts';
+import { shownTime } from './moment.ts';
+import { FAILED_RUN, FAILURES } from './examples/batches.ts';
 
 /** Most runs named in one request. */
 export const RUN_IDS_MAX = 10_000;
 
 /** The id of a group of failures. */
+const ERROR_GROUP = /^[0-9a-f]{32}$/;
 export const errorGroup = z
   .string()
-  .regex(/^[0-9a-f]{32}$/, 'must be an error_group of GET /v1/batches/{job_id}/errors');
+  .regex(ERROR_GROUP, 'must be an error_group of GET /v1/batches/{job_id}/errors');
+const shownErrorGroup = z.string().meta({ pattern: ERROR_GROUP.source });
 
 const FAILED_STATES = ['failed', 'expired', 'cancelled'] as const;
 /** States of runs that have ended. */
@@ -33,16 +37,20 @@ export const retryChoice = {
 
 const failureGroup = z
   .object({
-    error_group: z.string().describe('The same for messages that differ in ids and numbers alone.'),
+    error_group: shownErrorGroup.describe('The same for messages that differ in ids and numbers alone.'),
     stop_reason: z.enum(STOP_REASONS),
     runs: z.int().describe('Ended runs.'),
     retrying: z.int().describe('Open runs whose last attempt failed so, and that are tried again.'),
-    first_failed_at: z.string().nullable().describe('Null without ended runs.'),
-    last_failed_at: z.string().nullable(),
+    first_failed_at: shownTime.nullable().describe('Null without ended runs.'),
+    last_failed_at: shownTime.nullable(),
     samples: z
       .array(
         z
-          .object({ run_id: z.string(), custom_id: z.string().nullable(), message: z.string().nullable() })
+          .object({
+            run_id: shownId('run'),
+            custom_id: z.string().nullable(),
+            message: z.string().nullable(),
+          })
           .meta({ id: 'FailureSample' }),
       )
       .describe('At most three runs.'),
@@ -55,20 +63,20 @@ export const failureGroups = z
     groups_total: z.int(),
     groups: z.array(failureGroup).describe('The largest groups first.'),
   })
-  .meta({ id: 'FailureGroups' });
+  .meta({ id: 'FailureGroups', examples: [FAILURES] });
 export type FailureGroupsResponse = z.output<typeof failureGroups>;
 
 export const failedRun = z
   .object({
-    run_id: z.string(),
-    batch_id: z.string(),
-    agent_id: z.string(),
+    run_id: shownId('run'),
+    batch_id: shownId('job'),
+    agent_id: shownId('agent'),
     custom_id: z.string().nullable(),
-    failed_at: z.string(),
+    failed_at: shownTime,
     state: z.enum(FAILED_STATES),
     stop_reason: z.enum(STOP_REASONS),
     message: z.string().nullable().describe('The first 2,000 characters.'),
-    error_group: z.string(),
+    error_group: shownErrorGroup,
   })
-  .meta({ id: 'FailedRun' });
+  .meta({ id: 'FailedRun', examples: [FAILED_RUN] });
 export type FailedRunResponse = z.output<typeof failedRun>;

@@ -1,26 +1,30 @@
-import { listOf } from '@nightshift/agent-core';
 import { z } from 'zod';
-import { wireId } from './ids.ts';
-import { endedReason, runState } from './run.ts';
+import { shownId, UUID } from './ids.ts';
+import { shownTime } from './moment.ts';
+import { CHANGE, MEMORY_CHANGE, REVISION } from './examples/agents.ts';
+import { REVERT_REPORT } from './examples/batches.ts';
+import { BLOCK_ID } from './examples/ids.ts';
 
 /** Writer of a revision: a tool call of a run; all null for other API clients. */
 const writer = {
   resolution: z
-    .enum(['clean', 'merged', 'overwrote'])
+    .enum(['clean', 'merged', 'overwrote', 'edited'])
     .nullable()
-    .describe("How a tool call's write was resolved; null for other writes."),
-  job_id: z.string().nullable(),
-  run_id: z.string().nullable(),
-  agent_id: z.string().nullable(),
-  step_id: z.string().nullable(),
+    .describe(
+      "How a tool call's write was resolved; null for other writes. `edited`: its text was edited in a review.",
+    ),
+  job_id: shownId('job').nullable(),
+  run_id: shownId('run').nullable(),
+  agent_id: shownId('agent').nullable(),
+  step_id: shownId('step').nullable(),
   tool_call_id: z.string().nullable(),
-  created_at: z.string(),
+  created_at: shownTime,
 };
 
 /** A write of a block, without its text. */
 export const blockRevision = z
   .object({
-    block_id: z.string(),
+    block_id: shownId('block'),
     revision: z.int(),
     description: z.string().nullable(),
     limit: z.int(),
@@ -28,14 +32,16 @@ export const blockRevision = z
     based_on: z.int().nullable().describe('The revision that the writer saw; null for the first.'),
     ...writer,
   })
-  .meta({ id: 'BlockRevision' });
+  .meta({ id: 'BlockRevision', examples: [REVISION] });
 export type BlockRevision = z.output<typeof blockRevision>;
 
-export const blockRevisionWithValue = blockRevision
-  .extend({ value: z.string() })
-  .meta({ id: 'BlockRevisionWithValue' });
+export const blockRevisionWithValue = blockRevision.extend({ value: z.string() }).meta({
+  id: 'BlockRevisionWithValue',
+  examples: [{ ...REVISION, value: 'Name: Ann. Moves to Berlin in May.' }],
+});
 
-const change = {
+/** Fields of a difference of two texts. */
+export const change = {
   label: z.string(),
   from_revision: z.int().nullable().describe('Null for a block that did not exist.'),
   to_revision: z.int(),
@@ -50,20 +56,27 @@ const change = {
 };
 
 /** The difference of two revisions of one block. */
-export const blockDiff = z.object({ block_id: z.string(), ...change }).meta({ id: 'BlockDiff' });
+export const blockDiff = z
+  .object({ block_id: shownId('block'), ...change })
+  .meta({ id: 'BlockDiff', examples: [{ block_id: BLOCK_ID, ...CHANGE }] });
 
 /** A memory write of a batch, for review. */
 export const memoryChange = z
   .object({
-    id: z.string().describe('Id of the write, and cursor for pages.'),
-    block_id: z.string(),
+    id: z
+      .string()
+      .meta({ pattern: `^block-${UUID}@[1-9][0-9]*$` })
+      .describe('Id of the write, and cursor for pages.'),
+    block_id: shownId('block'),
     ...change,
     ...writer,
   })
-  .meta({ id: 'MemoryChange' });
+  .meta({ id: 'MemoryChange', examples: [MEMORY_CHANGE] });
 export type MemoryChangeResponse = z.output<typeof memoryChange>;
 
-const revertedBlock = z.object({ block_id: z.string(), label: z.string() }).meta({ id: 'RevertedBlock' });
+const revertedBlock = z
+  .object({ block_id: shownId('block'), label: z.string() })
+  .meta({ id: 'RevertedBlock' });
 
 /** Result of a revert. Blocks that were already in their earlier state are in no list. */
 export const revertReport = z
@@ -75,89 +88,11 @@ export const revertReport = z
       .describe('Restored blocks whose later edits or labels by others were overwritten.'),
     renamed: z.array(revertedBlock).describe('Restored to their former label.'),
     attached: z
-      .array(revertedBlock.extend({ agent_id: z.string() }))
+      .array(revertedBlock.extend({ agent_id: shownId('agent') }))
       .describe('Attached again to agents that had detached them.'),
     refused: z
       .array(revertedBlock.extend({ reason: z.enum(['edited', 'deleted', 'label_taken']) }))
       .describe('Left unchanged: edited later by others, deleted, or their former label is in use.'),
     passages: z.int().describe('Archival passages that the batch had added; deleted by the revert.'),
   })
-  .meta({ id: 'RevertReport' });
-
-/** A held change: all calls of an agent on a block, in a batch under review. */
-export const heldChange = z
-  .object({
-    id: z.string().describe('Id of the change, and cursor for pages.'),
-    state: z.enum(['held', 'accepted', 'rejected']),
-    kind: z
-      .enum(['revised', 'created', 'detached', 'dropped'])
-      .describe(
-        '`detached`: the agent detaches the block. `dropped`: the agent created the block and dropped it again.',
-      ),
-    agent_id: z.string(),
-    block_id: z.string().nullable().describe('Null for a new block.'),
-    label_before: z.string().nullable(),
-    description: z.string().nullable(),
-    description_before: z.string().nullable(),
-    ...change,
-    run_id: z
-      .string()
-      .describe(
-        'Run whose call first changed the block, or last renamed or detached it. Other runs of the agent in the batch ' +
-          'may have written to it too.',
-      ),
-    custom_id: z.string().nullable().describe("The caller's id of the request; null if none."),
-    run_state: runState.describe("The run's `state`, not Letta's status."),
-    stop_reason: endedReason.nullable().describe("The run's `ended_reason`; null until it has ended."),
-    created_at: z.string(),
-    settled_at: z.string().nullable(),
-  })
-  .meta({ id: 'HeldChange' });
-export type HeldChangeResponse = z.output<typeof heldChange>;
-
-const heldFilterFields = z.strictObject({
-  agent_ids: listOf(wireId('agent'), 10_000).min(1).nullish().describe('Agents of the batch.'),
-  block_ids: listOf(wireId('block'), 10_000)
-    .min(1)
-    .nullish()
-    .describe('`block_id` of each change. For a new block, which has no id yet: the `id` of its change.'),
-});
-
-/** Filter of the held changes to settle; default: all of the batch. */
-export const heldFilter = heldFilterFields.meta({ id: 'HeldFilter' }).nullish();
-
-/** What is accepted, and what happens to changes of blocks that were edited meanwhile. */
-export const acceptInput = heldFilterFields
-  .extend({
-    on_conflict: z
-      .enum(['fail', 'rebase', 'force'])
-      .default('fail')
-      .describe(
-        'A change of a block that has been edited since the agent saw it: `fail` reports it, and it stays held; `rebase` ' +
-          'merges it with the present text by lines, and fails if both changed the same lines; `force` overwrites the edits. ' +
-          'One request rebases or forces at most 100 changes of a block; further ones stay held and are listed, so repeat it.',
-      ),
-  })
-  .meta({ id: 'AcceptInput' })
-  .nullish();
-
-export const acceptReport = z
-  .object({
-    accepted: z.int(),
-    passages: z.int().describe('Archival passages that agents find from now on.'),
-    stale: z
-      .array(
-        z.object({
-          agent_id: z.string(),
-          block_id: z.string().nullable(),
-          label: z.string(),
-          reason: z.enum(['edited', 'deleted', 'read_only', 'over_limit', 'label_taken']),
-        }),
-      )
-      .describe(
-        "Not applied and still held: the block has changed since the agent's request, or no longer accepts such a change.",
-      ),
-  })
-  .meta({ id: 'AcceptReport' });
-
-export const rejectReport = z.object({ rejected: z.int() }).meta({ id: 'RejectReport' });
+  .meta({ id: 'RevertReport', examples: [REVERT_REPORT] });

@@ -1,16 +1,18 @@
 import { z } from 'zod';
+import { shownId } from './ids.ts';
+import { shownTime } from './moment.ts';
+import { USER_MESSAGE } from './examples/agents.ts';
+import { INTERNAL_MESSAGE } from './examples/batches.ts';
 
 const textPart = z.object({ type: z.literal('text'), text: z.string() }).meta({ id: 'TextPart' });
 const imagePart = z
   .object({
     type: z.literal('image'),
     source: z
-      .looseObject({
-        type: z.string().describe('`base64` or `url`.'),
-        media_type: z.string().optional(),
-        data: z.string().optional(),
-        url: z.string().optional(),
-      })
+      .discriminatedUnion('type', [
+        z.looseObject({ type: z.literal('base64'), media_type: z.string(), data: z.string() }),
+        z.looseObject({ type: z.literal('url'), url: z.string() }),
+      ])
       .meta({ id: 'ImageSource' }),
   })
   .meta({ id: 'ImagePart' });
@@ -21,6 +23,11 @@ const toolCall = z
     tool_call_id: z.string(),
   })
   .meta({ id: 'ToolCall' });
+const output = z
+  .array(z.string())
+  .readonly()
+  .nullable()
+  .describe('One text: the first 4,096 characters. Null without any.');
 const returnStatus = z.enum(['success', 'error']);
 const toolReturn = z
   .object({
@@ -28,8 +35,8 @@ const toolReturn = z
     tool_return: z.string(),
     status: returnStatus,
     tool_call_id: z.string(),
-    stdout: z.null(),
-    stderr: z.null(),
+    stdout: output,
+    stderr: output,
   })
   .meta({ id: 'ToolReturn' });
 
@@ -41,14 +48,14 @@ function message<Type extends string, Shape extends z.core.$ZodLooseShape>(
 ) {
   return z
     .object({
-      id: z.string().describe('Id of the stored message, shared by its items.'),
+      id: shownId('message').describe('Id of the stored message, shared by its items.'),
       message_type: z.literal(message_type),
-      date: z.string().describe('Of an appended message: its `said_at`, if known.'),
+      date: shownTime.describe('Of an appended message: its `said_at`, if known.'),
       name: z.string().nullable(),
       otid: z.string().describe('Unique.'),
       sender_id: z.null(),
-      step_id: z.string().nullable(),
-      run_id: z.string().nullable(),
+      step_id: shownId('step').nullable(),
+      run_id: shownId('run').nullable(),
       appended: z.boolean().describe('It was appended, and belongs to no run. Beyond Letta.'),
       is_err: z.null(),
       seq_id: z.null(),
@@ -82,12 +89,12 @@ export const lettaMessage = z
       tool_return: z.string().describe('Of the first item of `tool_returns`, like the fields beside it.'),
       status: returnStatus,
       tool_call_id: z.string(),
-      stdout: z.null(),
-      stderr: z.null(),
+      stdout: output,
+      stderr: output,
       tool_returns: z.array(toolReturn).readonly(),
     }),
   ])
-  .meta({ id: 'LettaMessage' });
+  .meta({ id: 'LettaMessage', examples: [USER_MESSAGE] });
 
 const internalPart = z
   .discriminatedUnion('type', [
@@ -113,9 +120,9 @@ const internalPart = z
 /** A message of a batch: Letta's internal form, discriminated by `role`. */
 export const internalMessage = z
   .object({
-    id: z.string(),
+    id: shownId('message'),
     role: z.enum(['assistant', 'user', 'tool', 'system']),
-    agent_id: z.string(),
+    agent_id: shownId('agent'),
     content: z.array(internalPart).readonly(),
     provider_content: z
       .array(z.looseObject({ type: z.string() }).meta({ id: 'ProviderBlock' }))
@@ -141,30 +148,30 @@ export const internalMessage = z
             tool_call_id: z.string(),
             status: returnStatus,
             func_response: z.string(),
-            stdout: z.null(),
-            stderr: z.null(),
+            stdout: output,
+            stderr: output,
           })
           .meta({ id: 'InternalToolReturn' }),
       )
       .readonly(),
     name: z.string().nullable(),
-    batch_item_id: z.string().nullable(),
+    batch_item_id: shownId('batch_item').nullable(),
     custom_id: z.string().nullable().describe("The caller's id of the request. Beyond Letta."),
     model: z.string().nullable(),
-    created_at: z.string(),
-    updated_at: z.string(),
+    created_at: shownTime,
+    updated_at: shownTime,
     created_by_id: z.null(),
     last_updated_by_id: z.null(),
     otid: z.string().nullable(),
-    run_id: z.string().nullable(),
-    step_id: z.string().nullable(),
+    run_id: shownId('run').nullable(),
+    step_id: shownId('step').nullable(),
     group_id: z.null(),
     sender_id: z.null(),
-    conversation_id: z.string(),
+    conversation_id: shownId('conversation'),
     is_err: z.null(),
     approval_request_id: z.null(),
     approve: z.null(),
     denial_reason: z.null(),
     approvals: z.array(z.never()).readonly(),
   })
-  .meta({ id: 'InternalMessage' });
+  .meta({ id: 'InternalMessage', examples: [INTERNAL_MESSAGE] });

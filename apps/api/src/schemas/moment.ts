@@ -19,5 +19,8 @@ export const moment = storable(
   z.iso.datetime({ offset: true, error: 'must be a time such as 2030-01-31T06:00:00Z' }),
 );
 
+/** A time in an answer, in UTC. Its format is documented and not checked. */
+export const shownTime = z.string().meta({ format: 'date-time' });
+
 /** A time or a day; UTC without a time zone. */
 export const momentOrDay = storable(z.union([z.iso.datetime({ offset: true, local: true }), z.iso.date()]));

@@ -1,6 +1,10 @@
 import { EVENT_TYPES, PHASES, WAITING_CAUSES } from '@nightshift/agent-core';
 import { z } from 'zod';
+import { shownId } from './ids.ts';
+import { shownTime } from './moment.ts';
 import { usd } from './usage.ts';
+import { PROGRESS, TIMELINE } from './examples/batches.ts';
+import { BATCH_ID } from './examples/ids.ts';
 
 const waitingReason = z
   .object({
@@ -8,10 +12,11 @@ const waitingReason = z
       .enum(WAITING_CAUSES)
       .describe(
         '`paused`: by a person or a pilot. `cap`: at its cap. `credential`: the provider takes no requests. ' +
+          '`retrying`: the steps of all open runs have failed, and are tried again later. ' +
           '`behind_another_batch`: its runs wait for conversations. `no_worker`: no worker takes due work.',
       ),
     message: z.string(),
-    until: z.string().nullable().describe('Null if the end of the wait is not known.'),
+    until: shownTime.nullable().describe('Null if the end of the wait is not known.'),
   })
   .meta({ id: 'WaitingReason' });
 
@@ -34,10 +39,10 @@ export const progressResponse = z
     steps_at_provider: z
       .int()
       .describe('Steps in provider batches that the provider has not reported as ended.'),
-    oldest_step_sent_at: z.string().nullable().describe('Null if no step is at the provider.'),
-    next_look_at: z.string().nullable().describe('When a worker asks the provider again.'),
+    oldest_step_sent_at: shownTime.nullable().describe('Null if no step is at the provider.'),
+    next_look_at: shownTime.nullable().describe('When a worker asks the provider again.'),
     eta: z
-      .object({ earliest: z.string(), latest: z.string() })
+      .object({ earliest: shownTime, latest: shownTime })
       .meta({ id: 'Eta' })
       .nullable()
       .describe(
@@ -49,7 +54,7 @@ export const progressResponse = z
         'Rises with each commit that changes the counts of the batch or its state; the first part of the ETag.',
       ),
   })
-  .meta({ id: 'BatchProgress' });
+  .meta({ id: 'BatchProgress', examples: [PROGRESS] });
 export type ProgressResponse = z.output<typeof progressResponse>;
 
 /** The chart of a batch. */
@@ -60,7 +65,7 @@ export const timelineResponse = z
       .array(
         z
           .object({
-            from: z.string(),
+            from: shownTime,
             ended: z.int().describe('Runs that ended, in any way.'),
             failed: z.int().describe('Of them: failed, expired and cancelled runs.'),
             input_tokens: z.int(),
@@ -71,22 +76,37 @@ export const timelineResponse = z
       )
       .describe('The oldest first; buckets without a change are left out.'),
   })
-  .meta({ id: 'Timeline' });
+  .meta({ id: 'Timeline', examples: [TIMELINE] });
 export type TimelineResponse = z.output<typeof timelineResponse>;
+
+/** The id of a rare change. Its pattern is documented and not checked. */
+export const shownEventId = z.string().meta({ pattern: '^event-[0-9]{1,18}-[0-9]{1,15}$' });
 
 /** A rare change. */
 export const eventResponse = z
   .object({
-    id: z.string().describe('Place of the event: continue after it by `Last-Event-ID` or `after`.'),
+    id: shownEventId.describe('Place of the event: continue after it by `Last-Event-ID` or `after`.'),
     type: z.enum(EVENT_TYPES),
-    created_at: z.string(),
-    job_id: z.string().nullable(),
-    schedule_id: z.string().nullable().describe('Of `schedule.tick` events.'),
+    created_at: shownTime,
+    job_id: shownId('job').nullable(),
+    schedule_id: shownId('schedule').nullable().describe('Of `schedule.tick` events.'),
     data: z
       .record(z.string(), z.unknown())
       .describe(
         '`reason` of a state, `runs` that wait for the caller, or `due_at`, `outcome` and `reason` of a tick.',
       ),
   })
-  .meta({ id: 'Event' });
+  .meta({
+    id: 'Event',
+    examples: [
+      {
+        id: 'event-8411-17',
+        type: 'batch.completed',
+        created_at: '2026-11-30T02:31:07.442Z',
+        job_id: BATCH_ID,
+        schedule_id: null,
+        data: {},
+      },
+    ],
+  });
 export type EventResponse = z.output<typeof eventResponse>;

@@ -1,10 +1,12 @@
 import { listOf, STOP_REASONS } from '@nightshift/agent-core';
 import { z } from 'zod';
 import { ENDED_STATES, errorGroup } from './failure.ts';
+import { shownId } from './ids.ts';
 import { memoryChange } from './memory.ts';
 import { lettaMessage } from './message.ts';
 import { endedReason, runError } from './run.ts';
 import { usage, usd } from './usage.ts';
+import { RESULT_LINE } from './examples/batches.ts';
 
 /** Type of results: a JSON value a line. */
 export const JSON_LINES = 'application/jsonl';
@@ -50,9 +52,9 @@ const cursor = z.string().describe('For `after`.');
 const runResult = z
   .object({
     custom_id: z.string().nullable(),
-    run_id: z.string(),
-    agent_id: z.string(),
-    batch_id: z.string().optional().describe('With `include=retries`: the batch of the run.'),
+    run_id: shownId('run'),
+    agent_id: shownId('agent'),
+    batch_id: shownId('job').optional().describe('With `include=retries`: the batch of the run.'),
     state: z.enum(ENDED_STATES).meta({ id: 'EndedState' }),
     ended_reason: endedReason,
     text: z
@@ -95,4 +97,6 @@ const resultsEnd = z
 export type ResultsEnd = z.output<typeof resultsEnd>;
 
 /** A line of results. */
-export const resultLine = z.union([runResult, resultsEnd]).meta({ id: 'ResultLine' });
+export const resultLine = z
+  .union([runResult, resultsEnd])
+  .meta({ id: 'ResultLine', examples: [RESULT_LINE] });

@@ -31,4 +31,4 @@ export const retryInput = z
       ),
     ...z.strictObject(batchInput.shape).pick(OPTIONS).shape,
   })
-  .meta({ id: 'BatchRetry' });
+  .meta({ id: 'BatchRetry', examples: [{ states: ['failed'], ended_reasons: ['provider_error'] }] });

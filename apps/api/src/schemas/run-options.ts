@@ -13,6 +13,8 @@ import { storedName, trimmedName } from './text.ts';
 
 const MAX_STEPS_MAX = 1_000;
 export const CONTENT_PARTS_MAX = 10_000;
+const TOOL_NAME = /^[a-zA-Z0-9_-]{1,64}$/;
+const TOOL_NAME_RULE = 'may hold up to 64 letters, digits, _ and - only';
 const PILOT_RUNS_MAX = 1_000;
 
 /** A cap in US dollars. The minimum is the smallest stored amount. */
@@ -82,7 +84,7 @@ export const messageInput = z
 /** A tool that the caller executes, in the form of Letta's clients. */
 const clientTool = z
   .strictObject({
-    name: z.string().regex(/^[a-zA-Z0-9_-]{1,64}$/, 'may hold up to 64 letters, digits, _ and - only'),
+    name: z.string().regex(TOOL_NAME, TOOL_NAME_RULE),
     description: z.string().nullish(),
     parameters: z
       .record(z.string(), z.unknown())
@@ -115,6 +117,34 @@ export const clientTools = listOf(clientTool, 100)
   .nullish()
   .describe(
     'Tools that the caller executes: a run that calls such a tool waits in requires_action for the result.',
+  );
+/** Names of stored tools that a request adds, takes away or keeps. */
+const toolNames = listOf(z.string().regex(TOOL_NAME, TOOL_NAME_RULE), 500).refine(
+  (names) => new Set(names).size === names.length,
+  'must not name a tool twice',
+);
+export const toolChoice = z
+  .strictObject({
+    add: toolNames.nullish().describe("Tools beyond the agent's own, appended in this order."),
+    remove: toolNames.nullish().describe("The agent's tools to take away."),
+    only: toolNames
+      .min(1, 'must not be empty: to have no tools, name them all in remove')
+      .nullish()
+      .describe("Keeps only these of the agent's tools and of `add`."),
+  })
+  .superRefine(({ add, remove, only }, context) => {
+    const refuse = (path: (string | number)[], message: string): void =>
+      context.addIssue({ code: 'custom', path, message });
+    if (add == null && remove == null && only == null) refuse([], 'must have add, remove or only');
+    for (const [list, names] of Object.entries({ add: new Set(add), only: new Set(only) }))
+      for (const [index, name] of (remove ?? []).entries())
+        if (names.has(name)) refuse(['remove', index], `is in ${list} too: name the tool in one of them`);
+  })
+  .meta({ id: 'ToolChoice', examples: [{ add: ['search_orders'], remove: ['memory_insert'] }] })
+  .nullish()
+  .describe(
+    "Names of stored tools that change the agents' tools for these runs alone. A choice of a request or template " +
+      'replaces the choice of the batch. Tool rules that no longer fit are refused. Beyond Letta.',
   );
 export const resultFormat = sharedResponseFormat
   .nullish()

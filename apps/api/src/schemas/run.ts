@@ -1,7 +1,10 @@
 import { RUN_STATES, STEP_STATES, STOP_REASONS } from '@nightshift/agent-core';
 import { z } from 'zod';
 import { durationNs } from './duration.ts';
+import { shownId } from './ids.ts';
+import { shownTime } from './moment.ts';
 import { usage, usd } from './usage.ts';
+import { RUN, RUN_USAGE, STEP } from './examples/batches.ts';
 
 /** Letta's stop reasons, as in its client 1.6.4. */
 export const LETTA_STOP_REASONS = [
@@ -59,7 +62,7 @@ const waitsFor = z
     z
       .object({
         type: z.literal('run'),
-        run_id: z.string().describe('The run that holds the conversation.'),
+        run_id: shownId('run').describe('The run that holds the conversation.'),
       })
       .meta({ id: 'WaitsForRun' }),
     z
@@ -85,17 +88,17 @@ const waitsFor = z
 /** A run on the wire: Letta's with additional fields. */
 export const runResponse = z
   .object({
-    id: z.string(),
-    agent_id: z.string(),
+    id: shownId('run'),
+    agent_id: shownId('agent'),
     status: z.enum(RUN_STATUSES),
     stop_reason: lettaStopReason
       .nullable()
       .describe("The nearest of Letta's reasons; see `ended_reason` for the exact reason."),
-    created_at: z.string(),
-    completed_at: z.string().nullable(),
+    created_at: shownTime,
+    completed_at: shownTime.nullable(),
     background: z.boolean(),
-    conversation_id: z.string(),
-    batch_id: z.string().describe('Beyond Letta.'),
+    conversation_id: shownId('conversation'),
+    batch_id: shownId('job').describe('Beyond Letta.'),
     ordinal: z.int().describe('Position in its batch, from 0. Beyond Letta.'),
     custom_id: z.string().nullable().describe("The caller's id of the request. Beyond Letta."),
     state: runState.describe('The detailed state. Beyond Letta.'),
@@ -108,7 +111,7 @@ export const runResponse = z
       .describe('The JSON requested by `response_format` or the tool `finish`. Beyond Letta.'),
     usage: usage.describe('Beyond Letta.'),
     limits: runLimits.describe('Beyond Letta.'),
-    deadline: z.string().nullable().describe('Beyond Letta.'),
+    deadline: shownTime.nullable().describe('Beyond Letta.'),
     waits_for: waitsFor
       .nullable()
       .describe(
@@ -121,13 +124,12 @@ export const runResponse = z
     last_error: lastError
       .nullable()
       .describe('Error of the last attempt, while the step is tried again; null otherwise. Beyond Letta.'),
-    next_attempt_at: z
-      .string()
+    next_attempt_at: shownTime
       .nullable()
       .describe(
         'When the next attempt is due; null without a failed attempt, or once it is at the provider. Beyond Letta.',
       ),
-    started_at: z.string().nullable().describe('Time at which it got its conversation. Beyond Letta.'),
+    started_at: shownTime.nullable().describe('Time at which it got its conversation. Beyond Letta.'),
     metadata: z.null().describe('Of Letta; always null.'),
     request_config: z.null(),
     callback_url: z.null(),
@@ -138,7 +140,7 @@ export const runResponse = z
     ttft_ns: z.null(),
     total_duration_ns: durationNs.nullable(),
   })
-  .meta({ id: 'Run' });
+  .meta({ id: 'Run', examples: [RUN] });
 export type RunResponse = z.output<typeof runResponse>;
 
 /** Tokens of a run. `prompt_tokens` includes tokens read from a cache. */
@@ -157,7 +159,7 @@ export const usageResponse = z
     step_count: z.int(),
     cost_usd: usd.nullable().describe('Exact decimal; null if a model has no price. Beyond Letta.'),
   })
-  .meta({ id: 'RunUsage' });
+  .meta({ id: 'RunUsage', examples: [RUN_USAGE] });
 
 const stepError = z
   .looseObject({ type: z.string().optional(), message: z.string().optional() })
@@ -166,9 +168,9 @@ const stepError = z
 /** An attempt of a step on the wire. */
 export const stepResponse = z
   .object({
-    id: z.string(),
-    run_id: z.string(),
-    agent_id: z.string(),
+    id: shownId('step'),
+    run_id: shownId('run'),
+    agent_id: shownId('agent'),
     status: z.enum(['pending', 'success', 'failed', 'cancelled']),
     stop_reason: lettaStopReason.nullable(),
     model: z.string().nullable(),
@@ -198,8 +200,8 @@ export const stepResponse = z
       .describe('True if the provider keeps the last answer to the schema of the result. Beyond Letta.'),
     state: z.enum(STEP_STATES).meta({ id: 'StepState' }).describe('The detailed state. Beyond Letta.'),
     cost_usd: usd.nullable().describe('Exact decimal; null if a model has no price. Beyond Letta.'),
-    created_at: z.string(),
-    completed_at: z.string().nullable(),
+    created_at: shownTime,
+    completed_at: shownTime.nullable(),
     messages: z.array(z.never()).describe('Of Letta; always empty. See the messages of the run.'),
     tags: z.array(z.string()),
     feedback: z.null(),
@@ -208,5 +210,5 @@ export const stepResponse = z
     trace_id: z.null(),
     project_id: z.null(),
   })
-  .meta({ id: 'Step' });
+  .meta({ id: 'Step', examples: [STEP] });
 export type StepResponse = z.output<typeof stepResponse>;

@@ -1,9 +1,11 @@
 import { z } from 'zod';
 import { batchInput } from './batch.ts';
+import { shownId } from './ids.ts';
 import { maxCostUsd } from './run-options.ts';
-import { moment } from './moment.ts';
+import { moment, shownTime } from './moment.ts';
 import { trimmedName } from './text.ts';
 import { usd } from './usage.ts';
+import { SCHEDULE, TICK } from './examples/batches.ts';
 
 /** Maximum size of a schedule as JSON in bytes: every tick reads it. */
 export const SCHEDULE_BYTES_MAX = 32 * 1024 * 1024;
@@ -103,25 +105,31 @@ export const schedulePatch = z
       .optional()
       .describe('Refuses the change if the schedule has another revision.'),
   })
-  .meta({ id: 'ScheduleUpdate' });
+  .meta({ id: 'ScheduleUpdate', examples: [{ cron: '30 3 * * 1-5', expected_revision: 1 }] });
 export type SchedulePatch = z.output<typeof schedulePatch>;
 
-export const ruleInput = z
-  .strictObject({ ...rule, count: z.int().min(1).max(100).default(5) })
-  .meta({ id: 'SchedulePreviewCreate' });
+export const ruleInput = z.strictObject({ ...rule, count: z.int().min(1).max(100).default(5) }).meta({
+  id: 'SchedulePreviewCreate',
+  examples: [{ cron: '0 2 * * *', time_zone: 'Europe/Berlin', count: 2 }],
+});
 
-const ticks = z.array(z.string());
+const ticks = z.array(shownTime);
 
 export const previewResponse = z
   .object({
     description: z.string().describe('The rule in words.'),
     next_ticks: ticks,
   })
-  .meta({ id: 'SchedulePreview' });
+  .meta({
+    id: 'SchedulePreview',
+    examples: [
+      { description: 'At 02:00 AM', next_ticks: ['2026-12-01T01:00:00.000Z', '2026-12-02T01:00:00.000Z'] },
+    ],
+  });
 
 export const tickResponse = z
   .object({
-    due_at: z.string(),
+    due_at: shownTime,
     is_manual: z.boolean().describe('Made by `run-now`.'),
     outcome: z
       .enum(['started', 'waiting', 'skipped', 'missed', 'refused'])
@@ -134,15 +142,15 @@ export const tickResponse = z
       .nullable()
       .describe('`overlap`, `no_budget`, `paused`, `outage`, or the code of the refusal; null if started.'),
     message: z.string().nullable(),
-    job_id: z.string().nullable(),
-    created_at: z.string(),
+    job_id: shownId('job').nullable(),
+    created_at: shownTime,
   })
-  .meta({ id: 'ScheduleTick' });
+  .meta({ id: 'ScheduleTick', examples: [TICK] });
 export type TickResponse = z.output<typeof tickResponse>;
 
 export const scheduleResponse = z
   .object({
-    id: z.string(),
+    id: shownId('schedule'),
     name: z.string(),
     ...rule,
     description: z.string().describe('The rule in words.'),
@@ -154,15 +162,15 @@ export const scheduleResponse = z
     overlap: options.overlap,
     catch_up_window_s: z.int(),
     jitter_s: z.int(),
-    ends_at: z.string().nullable(),
+    ends_at: shownTime.nullable(),
     max_cost_usd_per_month: usd.nullable(),
     spent_usd_this_month: usd
       .nullable()
       .describe('Cost of the batches of this month, if `max_cost_usd_per_month` is set; null otherwise.'),
     failures_max: z.int().nullable(),
     revision: z.int(),
-    created_at: z.string(),
-    updated_at: z.string(),
+    created_at: shownTime,
+    updated_at: shownTime,
   })
-  .meta({ id: 'Schedule' });
+  .meta({ id: 'Schedule', examples: [SCHEDULE] });
 export type ScheduleResponse = z.output<typeof scheduleResponse>;

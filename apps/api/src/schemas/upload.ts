@@ -22,4 +22,4 @@ export const uploadFirstLine = z
       'All that a JSON body has beside its requests. With a `template`, each line is an input.',
     ),
   })
-  .meta({ id: 'UploadFirstLine' });
+  .meta({ id: 'UploadFirstLine', examples: [{ batch: { name: 'tickets', max_cost_usd: 25 } }] });

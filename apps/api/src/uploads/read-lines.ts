@@ -16,6 +16,10 @@ export interface UploadLimits {
   readonly idle_ms: number;
 }
 
+/** The cause and the remedy of a line that holds several values. */
+export const LOST_LINE_ENDS =
+  'It holds several values: end each with a newline. `curl -d` removes newlines, `curl --data-binary` keeps them';
+
 /** Neighbouring lines, without their ends. */
 export interface Lines {
   /** Number of the first, from 1. */
@@ -33,7 +37,7 @@ const BYTE_ORDER_MARK = Buffer.from('\uFEFF');
 
 /**
  * Reads the lines of an upload as its bytes arrive, and passes the decoded bytes to `onBytes`. Empty lines at the end are left out.
- * Throws: `invalid_argument` for an upload that is cut, or not encoded as it says; `validation_failed` for a byte order mark, a
+ * Throws: `invalid_argument` for an upload that is cut, or not encoded as it says, or encoded without saying so; `validation_failed` for a byte order mark, a
  * line that ends with CR LF, is not UTF-8, or is empty before another line; `payload_too_large` for a limit; `request_timeout`.
  */
 export async function* readLines(
@@ -45,6 +49,7 @@ export async function* readLines(
   const split = createSplitter(limits);
   let bytes = 0;
   for await (const part of decoded(body, coding, limits.idle_ms)) {
+    if (bytes === 0) refuseEncoded(part, coding);
     bytes += part.length;
     if (bytes > limits.bytes)
       throw tooLarge(`The upload has more than ${limits.bytes.toLocaleString('en')} bytes, decoded.`);
@@ -54,6 +59,21 @@ export async function* readLines(
   }
   const rest = split(Buffer.alloc(0), true);
   if (rest !== null) yield rest;
+}
+
+/** The first bytes of encoded data. */
+const MAGIC = { gzip: Buffer.from([0x1f, 0x8b]), zstd: Buffer.from([0x28, 0xb5, 0x2f, 0xfd]) };
+
+/** Throws: `invalid_argument` for encoded data that the request does not call so. */
+function refuseEncoded(part: Buffer, coding: LineCoding): void {
+  for (const [name, magic] of Object.entries(MAGIC)) {
+    if (!part.subarray(0, magic.length).equals(magic)) continue;
+    const message =
+      coding === 'identity'
+        ? `is encoded as ${name}: send it with \`Content-Encoding: ${name}\``
+        : `is encoded as ${name} below its ${coding}: encode it once`;
+    throw new NightshiftError('invalid_argument', `The upload ${message}. Nothing was stored.`);
+  }
 }
 
 /** Decodes a body. The body stays open for the answer. */
@@ -110,9 +130,10 @@ function createSplitter(limits: UploadLimits): (part: Buffer, isLast: boolean) =
   let next = 1;
   let emptyLine: number | null = null;
 
-  const checkLength = (line: number, bytes: number): void => {
+  const checkLength = (line: number, bytes: number, part?: Buffer): void => {
     if (bytes <= limits.line_bytes) return;
-    const message = `is longer than ${limits.line_bytes.toLocaleString('en')} bytes`;
+    const hint = line === 1 && part?.includes('}{') === true ? `. ${LOST_LINE_ENDS}` : '';
+    const message = `is longer than ${limits.line_bytes.toLocaleString('en')} bytes${hint}`;
     throw lineError(line, message, 'payload_too_large');
   };
   const cut = (block: Buffer): Lines | null => {
@@ -139,7 +160,7 @@ function createSplitter(limits: UploadLimits): (part: Buffer, isLast: boolean) =
   };
   return (part, isLast) => {
     const end = isLast ? part.length : part.lastIndexOf(LINE_FEED);
-    checkLength(next, openBytes + (end === -1 ? part.length : part.indexOf(LINE_FEED)));
+    checkLength(next, openBytes + (end === -1 ? part.length : part.indexOf(LINE_FEED)), part);
     if (end === -1) {
       open.push(part);
       openBytes += part.length;

@@ -15,3 +15,6 @@ export const BATCH_UPLOAD: UploadLimits = {
 
 /** Limits of appended messages, which are stored at once like those of a JSON body. */
 export const APPEND_UPLOAD: UploadLimits = { ...BATCH_UPLOAD, lines: 100_000, bytes: BATCH_BYTES_MAX };
+
+/** Limits of imported agents, which are stored at once. */
+export const AGENTS_UPLOAD: UploadLimits = { ...BATCH_UPLOAD, lines: 10_000, bytes: 64 * 1024 * 1024 };

@@ -15,6 +15,7 @@ import {
 } from '@nightshift/db';
 import { mapYielding } from '../yielding.ts';
 import type { AgentState } from '../schemas/agent.ts';
+import { MASK } from '../schemas/secret.ts';
 import { USER_ID } from '../schemas/ids.ts';
 import { toCompactionSettings } from './compaction.ts';
 import { toBlockResponse } from './to-block.ts';
@@ -90,7 +91,8 @@ function toAgentState(agent: AgentRow, relations: Relations): AgentState {
     response_format: recordOr(echoed.response_format, null),
     message_ids: toMessageIds(agent.conversation_id, relations.seqs),
     message_buffer_autoclear: agent.message_buffer_autoclear,
-    tool_rules: [...agent.tool_rules],
+    // Only checked rules are stored.
+    tool_rules: agent.tool_rules as AgentState['tool_rules'],
     blocks,
     memory: {
       agent_type: agent.agent_type,
@@ -177,14 +179,14 @@ function toLlmConfig(agent: AgentRow): Record<string, unknown> {
   };
 }
 
-/** Lists the names only: values are never stored. */
+/** Lists the names, with masked values. */
 function toSecrets(agent: AgentRow, agentId: string): AgentState['secrets'] {
   const names: readonly unknown[] = Array.isArray(agent.echoed.secret_names) ? agent.echoed.secret_names : [];
   return names.map((name, index) => ({
     id: `agent-env-${agent.id.slice(0, -4)}${index.toString(16).padStart(4, '0')}`,
     agent_id: agentId,
     key: String(name),
-    value: '********',
+    value: MASK,
     description: null,
   }));
 }

@@ -6,9 +6,9 @@ import {
   type CreatePatch,
   type MemoryChange,
 } from '@nightshift/agent-core';
-import type { BlockRevisionRow, HeldChangeRow, MemoryChangeRow, RevisionKey } from '@nightshift/db';
+import type { BlockRevisionRow, MemoryChangeRow, RevisionKey } from '@nightshift/db';
 import { createTwoFilesPatch } from 'diff';
-import type { BlockRevision, HeldChangeResponse, MemoryChangeResponse } from '../schemas/memory.ts';
+import type { BlockRevision, MemoryChangeResponse } from '../schemas/memory.ts';
 
 const createPatch: CreatePatch = createTwoFilesPatch;
 
@@ -64,30 +64,6 @@ export function toMemoryChange(row: MemoryChangeRow): MemoryChangeResponse {
     after: row.value,
   });
   return { id: `${block_id}@${row.revision}`, block_id, ...change, ...toWriter(row) };
-}
-
-/** Converts a held change to an answer. */
-export function toHeldChange(row: HeldChangeRow): HeldChangeResponse {
-  const { label, base_revision, value_before } = row;
-  const after = row.kind === 'detached' || row.kind === 'dropped' ? (value_before ?? row.value) : row.value;
-  const to_revision = (base_revision ?? 0) + 1;
-  return {
-    id: toWireId('block', row.draft_id),
-    state: row.state,
-    kind: row.kind,
-    agent_id: toWireId('agent', row.agent_id),
-    block_id: row.block_id === null ? null : toWireId('block', row.block_id),
-    label_before: row.label_before,
-    description: row.description,
-    description_before: row.description_before,
-    ...toChange({ label, from_revision: base_revision, to_revision, before: value_before ?? '', after }),
-    run_id: toWireId('run', row.run_id),
-    custom_id: row.custom_id,
-    run_state: row.run_state,
-    stop_reason: row.stop_reason,
-    created_at: row.created_at.toISOString(),
-    settled_at: row.settled_at?.toISOString() ?? null,
-  };
 }
 
 /** Returns the revision named by the id of a {@link MemoryChangeResponse}. */

@@ -38,7 +38,19 @@ const audit = z
       )
       .describe("Last measured offset between the provider's clock and the database's, by credential."),
   })
-  .meta({ id: 'Audit' });
+  .meta({
+    id: 'Audit',
+    examples: [
+      {
+        ok: true,
+        violations: [],
+        paused: [],
+        clocks: [
+          { name: 'default', offset_seconds: 0.2, uncertainty_seconds: 0.1, age_seconds: 40, alarm: false },
+        ],
+      },
+    ],
+  });
 
 /**
  * Checks every invariant in one snapshot. Concurrent requests share one audit. Reads every table several times, so do not poll

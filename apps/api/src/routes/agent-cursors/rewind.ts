@@ -1,14 +1,9 @@
 import { messageKeyOf, NightshiftError, toWireId } from '@nightshift/agent-core';
-import {
-  inTransaction,
-  listCursors,
-  readAgent,
-  rewindCursor as commitRewind,
-  type CursorRow,
-  type RewindTarget,
-} from '@nightshift/db';
+import { listCursors, readAgent, rewindCursor as commitRewind, type RewindTarget } from '@nightshift/db';
 import { z } from 'zod';
 import type { App, Context } from '../../context.ts';
+import { idempotencyHeaders } from '../../idempotency/key.ts';
+import { makeOnce } from '../../idempotency/make-once.ts';
 import { problems } from '../../schemas/answers.ts';
 import { cursor, cursorName, rewindTarget } from '../../schemas/cursor.ts';
 import { wireId } from '../../schemas/ids.ts';
@@ -28,20 +23,23 @@ export function rewindCursor(app: App, context: Context): void {
           'are held.',
         tags: ['agents'],
         params: z.object({ agent_id: wireId('agent'), name: cursorName }),
+        headers: idempotencyHeaders,
         body: rewindTarget,
         response: { 200: cursor, ...problems },
       },
     },
-    async (request) => {
+    (request, reply) => {
       const { agent_id, name } = request.params;
-      const agent = await readAgent(context.db, context.projectId, agent_id);
-      const target = toTarget(request.body, agent);
-      const moved = await inTransaction(context.db, async (trx): Promise<CursorRow | undefined> => {
-        await commitRewind(trx, context.projectId, agent_id, name, target);
-        return (await listCursors(trx, context.projectId, agent_id, name))[0];
+      return makeOnce(context, request, reply, {
+        prepare: async () => toTarget(request.body, await readAgent(context.db, context.projectId, agent_id)),
+        make: async (trx, target) => {
+          await commitRewind(trx, context.projectId, agent_id, name, target);
+          const [moved] = await listCursors(trx, context.projectId, agent_id, name);
+          if (moved === undefined) throw new Error('A rewound cursor is not listed.');
+          return toCursor(moved);
+        },
+        show: (moved) => moved,
       });
-      if (moved === undefined) throw new Error('A rewound cursor is not listed.');
-      return toCursor(moved);
     },
   );
 }

@@ -2,10 +2,19 @@ import { NightshiftError, type ToolRule } from '@nightshift/agent-core';
 import { changeAgent, inTransaction, lockAgent, readAgent, readToolsOfAgents } from '@nightshift/db';
 import { z } from 'zod';
 import type { App, Context } from '../../context.ts';
-import { problems } from '../../schemas/answers.ts';
+import { nullAnswer, problems } from '../../schemas/answers.ts';
 import { wireId } from '../../schemas/ids.ts';
 
 const requiresApproval = z.boolean().nullish();
+
+const approvalInput = z
+  .strictObject({
+    requires_approval: requiresApproval,
+    body_requires_approval: requiresApproval.describe(
+      "Same as requires_approval; the name in Letta's client 1.3.",
+    ),
+  })
+  .meta({ id: 'ToolApproval', examples: [{ requires_approval: true }] });
 
 /** Adds or removes the agent's tool rule `requires_approval`. As in Letta 1.x, the answer is `null`. */
 export function updateToolApproval(app: App, context: Context): void {
@@ -21,15 +30,8 @@ export function updateToolApproval(app: App, context: Context): void {
         tags: ['agents'],
         params: z.object({ agent_id: wireId('agent'), tool_name: z.string().min(1).max(64) }),
         querystring: z.strictObject({ requires_approval: requiresApproval }),
-        body: z
-          .strictObject({
-            requires_approval: requiresApproval,
-            body_requires_approval: requiresApproval.describe(
-              "Same as requires_approval; the name in Letta's client 1.3.",
-            ),
-          })
-          .nullish(),
-        response: { 200: z.null(), ...problems },
+        body: approvalInput.nullish(),
+        response: { 200: nullAnswer, ...problems },
       },
     },
     async ({ params: { agent_id, tool_name }, query, body }) => {

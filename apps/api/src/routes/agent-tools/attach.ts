@@ -1,7 +1,7 @@
 import { attachTool, detachTool, inTransaction, type Tx } from '@nightshift/db';
 import { z } from 'zod';
 import type { App, Context } from '../../context.ts';
-import { problems } from '../../schemas/answers.ts';
+import { nullAnswer, problems } from '../../schemas/answers.ts';
 import { wireId } from '../../schemas/ids.ts';
 
 interface Attachment {
@@ -27,7 +27,7 @@ export function attachAndDetachTool(app: App, context: Context): void {
           summary,
           tags: ['agents'],
           params: z.object({ agent_id: wireId('agent'), tool_id: wireId('tool') }),
-          response: { 200: z.null(), ...problems },
+          response: { 200: nullAnswer, ...problems },
         },
       },
       async (request) => {

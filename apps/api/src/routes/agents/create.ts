@@ -1,36 +1,15 @@
-import {
-  MAX_OUTPUT_TOKENS_DEFAULT,
-  NightshiftError,
-  SLIDING_WINDOW_DEFAULT,
-  type PriceTable,
-} from '@nightshift/agent-core';
-import {
-  createAgents,
-  inTransaction,
-  newConversationId,
-  newId,
-  readAgent,
-  type NewAgent,
-  type ToolRow,
-} from '@nightshift/db';
-import { toResultFormat } from '@nightshift/intake';
+import { createAgents, putSecrets, readAgent, type NewAgent, type Tx } from '@nightshift/db';
 import type { App, Context } from '../../context.ts';
+import { idempotencyHeaders } from '../../idempotency/key.ts';
+import { makeOnce } from '../../idempotency/make-once.ts';
 import { agentInput, agentState, type AgentInput } from '../../schemas/agent.ts';
 import { problems } from '../../schemas/answers.ts';
-import { toCompactionPolicy } from '../../wire/compaction.ts';
 import { readAgentState } from '../../wire/to-agent-state.ts';
-import { toNewBlock } from '../../wire/to-block.ts';
+import { sealAgentSecrets, secretsOf } from './agent-secrets.ts';
 import { assertBlocksFit } from './block-choice.ts';
-import { echoedOf, responseFormatOf } from './echoed.ts';
-import { contextWindowOf, modelOf, modelSettingsOf } from './model-choice.ts';
-import { nameAgent } from './name-agent.ts';
+import { rulesOf, toNewAgent, toolsOf } from './new-agent.ts';
 import { assertApprovalsMeanTools, assertRulesFit } from './rules-fit.ts';
-import { SYSTEM_PROMPT_DEFAULT } from './system-prompt.ts';
-import { assertTimeZone } from './time-zone.ts';
-import { baseRulesOf, baseToolsOf, chooseTools, type RequestedTools } from './tool-choice.ts';
-
-const AGENT_TYPE_DEFAULT = 'letta_v1_agent';
-const CONTEXT_WINDOW_DEFAULT = 128_000;
+import { chooseTools } from './tool-choice.ts';
 
 /** Creates an agent with its conversation, new blocks and tools. */
 export function createAgent(app: App, context: Context): void {
@@ -41,76 +20,32 @@ export function createAgent(app: App, context: Context): void {
         operationId: 'createAgent',
         summary: 'Create an agent',
         tags: ['agents'],
+        headers: idempotencyHeaders,
         body: agentInput,
         response: { 200: agentState, ...problems },
       },
     },
-    async (request) => {
-      const { body } = request;
-      const agent = toNewAgent(body, context.prices);
-      await inTransaction(context.db, async (trx) => {
-        const tools = await chooseTools(trx, context.projectId, toolsOf(body));
-        await assertBlocksFit(trx, context.projectId, agent.blocks, body.block_ids ?? []);
-        const tool_ids = tools.map((tool) => tool.id);
-        const tool_rules = rulesOf(body, tools);
-        await assertApprovalsMeanTools(trx, context.projectId, body.tool_rules ?? []);
-        await createAgents(trx, context.projectId, [{ ...agent, tool_ids, tool_rules }]);
-        if (tool_rules.length > 0) await assertRulesFit(trx, context.projectId, agent.id, 'tool_rules');
-      });
-      return readAgentState(context.db, await readAgent(context.db, context.projectId, agent.id));
-    },
+    (request, reply) =>
+      makeOnce(context, request, reply, {
+        prepare: () => toNewAgent(request.body, context.prices),
+        make: async (trx, agent) => {
+          await storeAgent(trx, context, request.body, agent);
+          return { id: agent.id };
+        },
+        show: async ({ id }) =>
+          readAgentState(context.db, await readAgent(context.db, context.projectId, id)),
+      }),
   );
 }
 
-function toolsOf(body: AgentInput): RequestedTools {
-  return {
-    base: body.include_base_tools === false ? [] : baseToolsOf(body.agent_type ?? AGENT_TYPE_DEFAULT),
-    names: body.tools ?? [],
-    ids: body.tool_ids ?? [],
-  };
-}
-
-function rulesOf(body: AgentInput, tools: readonly ToolRow[]): NewAgent['tool_rules'] {
-  const own = body.tool_rules ?? [];
-  const wanted = body.include_base_tool_rules ?? null;
-  const names = tools.map((tool) => tool.name);
-  return [...own, ...baseRulesOf(body.agent_type ?? AGENT_TYPE_DEFAULT, wanted, names, own)];
-}
-
-function toNewAgent(body: AgentInput, prices: PriceTable): NewAgent {
-  const model = modelOf(body, prices, null);
-  if (model === null) {
-    const message = "Name the agent's model as anthropic/<model>; GET /v1/models/ lists the models.";
-    throw new NightshiftError('invalid_argument', message, { fields: [{ path: '/model', message }] });
-  }
-  assertTimeZone(body.timezone ?? 'UTC');
-  const agent_type = body.agent_type ?? AGENT_TYPE_DEFAULT;
-  const response_format = responseFormatOf(body);
-  return {
-    id: newId(),
-    conversation_id: newConversationId(),
-    name: body.name ?? nameAgent(),
-    description: body.description ?? null,
-    agent_type,
-    system: body.system ?? SYSTEM_PROMPT_DEFAULT,
-    model,
-    model_settings: modelSettingsOf(body, model, null) ?? {
-      max_output_tokens: MAX_OUTPUT_TOKENS_DEFAULT,
-      parallel_tool_calls: true,
-      extra: {},
-    },
-    tool_rules: [],
-    metadata: body.metadata ?? null,
-    tags: [...new Set(body.tags ?? [])],
-    timezone: body.timezone ?? 'UTC',
-    message_buffer_autoclear: agent_type === 'workflow_agent' || (body.message_buffer_autoclear ?? false),
-    context_window_limit: contextWindowOf(body) ?? CONTEXT_WINDOW_DEFAULT,
-    compaction: toCompactionPolicy(body.compaction_settings, model, null) ?? SLIDING_WINDOW_DEFAULT,
-    hidden: body.hidden ?? false,
-    result_format: response_format === null ? null : toResultFormat(response_format),
-    echoed: echoedOf(body, {}),
-    blocks: (body.memory_blocks ?? []).map((block, index) => toNewBlock(block, `/memory_blocks/${index}`)),
-    block_ids: [...new Set(body.block_ids ?? [])],
-    tool_ids: [],
-  };
+async function storeAgent(trx: Tx, context: Context, body: AgentInput, agent: NewAgent): Promise<void> {
+  const { projectId } = context;
+  const tools = await chooseTools(trx, projectId, toolsOf(body));
+  await assertBlocksFit(trx, projectId, agent.blocks, body.block_ids ?? []);
+  const tool_ids = tools.map((tool) => tool.id);
+  const tool_rules = rulesOf(body, tools);
+  await assertApprovalsMeanTools(trx, projectId, body.tool_rules ?? []);
+  await createAgents(trx, projectId, [{ ...agent, tool_ids, tool_rules }]);
+  await putSecrets(trx, sealAgentSecrets(context, agent.id, secretsOf(body)));
+  if (tool_rules.length > 0) await assertRulesFit(trx, projectId, agent.id, 'tool_rules');
 }

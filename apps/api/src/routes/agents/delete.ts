@@ -4,6 +4,11 @@ import { z } from 'zod';
 import type { App, Context } from '../../context.ts';
 import { problems } from '../../schemas/answers.ts';
 import { wireId } from '../../schemas/ids.ts';
+import { AGENT_ID } from '../../schemas/examples/ids.ts';
+
+const deletedAgent = z
+  .object({ message: z.string() })
+  .meta({ id: 'DeletedAgent', examples: [{ message: `Agent id=${AGENT_ID} successfully deleted` }] });
 
 export function deleteAgent(app: App, context: Context): void {
   app.delete(
@@ -15,7 +20,7 @@ export function deleteAgent(app: App, context: Context): void {
         description: 'Runs in progress continue to their end; the results of its batches stay.',
         tags: ['agents'],
         params: z.object({ agent_id: wireId('agent') }),
-        response: { 200: z.object({ message: z.string() }), ...problems },
+        response: { 200: deletedAgent, ...problems },
       },
     },
     async (request) => {

@@ -1,6 +1,6 @@
-import { toStorableText } from '@nightshift/agent-core';
 import type { AgentPatch } from '../../schemas/agent.ts';
 import type { ResponseFormat } from '../../schemas/response-format.ts';
+import { secretsOf } from './agent-secrets.ts';
 
 /** Fields that are stored unchanged for clients that read them back. */
 const ECHOED = [
@@ -17,7 +17,7 @@ export function responseFormatOf(input: AgentPatch): ResponseFormat | null {
   return model_settings?.response_format ?? response_format ?? llm_config?.response_format ?? null;
 }
 
-/** Merges the given fields into `present`, model settings field by field. Keeps only the names of secrets. */
+/** Merges the given fields into `present`, model settings field by field, with the names of secrets. */
 export function echoedOf(
   input: AgentPatch,
   present: Readonly<Record<string, unknown>>,
@@ -25,7 +25,7 @@ export function echoedOf(
   const given = givenOf(Object.fromEntries(ECHOED.map((field) => [field, input[field]])));
   const settings = givenOf(input.model_settings ?? {});
   const response_format = responseFormatOf(input);
-  const secrets = input.secrets ?? input.tool_exec_environment_variables;
+  const secrets = secretsOf(input);
   return {
     ...present,
     ...given,
@@ -33,7 +33,7 @@ export function echoedOf(
       ? {}
       : { model_settings: { ...(present.model_settings as object | undefined), ...settings } }),
     ...(response_format === null ? {} : { response_format }),
-    ...(secrets == null ? {} : { secret_names: Object.keys(secrets).map(toStorableText) }),
+    ...(secrets == null ? {} : { secret_names: Object.keys(secrets) }),
   };
 }
 

@@ -1,10 +1,14 @@
 import { inTransaction, resetMessages as commitReset } from '@nightshift/db';
 import { z } from 'zod';
 import type { App, Context } from '../../context.ts';
-import { problems } from '../../schemas/answers.ts';
+import { nullAnswer, problems } from '../../schemas/answers.ts';
 import { wireId } from '../../schemas/ids.ts';
 
 const initialMessages = z.boolean().nullish().describe('Ignored: every request shows the system prompt.');
+
+const resetInput = z
+  .strictObject({ add_default_initial_messages: initialMessages })
+  .meta({ id: 'MessagesReset', examples: [{}] });
 
 /** Clears an agent's conversation. As in Letta 1.x, the answer is `null`. */
 export function resetMessages(app: App, context: Context): void {
@@ -22,8 +26,8 @@ export function resetMessages(app: App, context: Context): void {
         params: z.object({ agent_id: wireId('agent') }),
         // Letta's client 0.1 sends the field in the query.
         querystring: z.strictObject({ add_default_initial_messages: initialMessages }),
-        body: z.strictObject({ add_default_initial_messages: initialMessages }).nullish(),
-        response: { 200: z.null(), ...problems },
+        body: resetInput.nullish(),
+        response: { 200: nullAnswer, ...problems },
       },
     },
     async (request) => {

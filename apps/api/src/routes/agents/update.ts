@@ -15,6 +15,7 @@ import { problems } from '../../schemas/answers.ts';
 import { wireId } from '../../schemas/ids.ts';
 import { toCompactionPolicy } from '../../wire/compaction.ts';
 import { readAgentState } from '../../wire/to-agent-state.ts';
+import { replaceAgentSecrets, secretsOf } from './agent-secrets.ts';
 import { assertBlocksFit } from './block-choice.ts';
 import { echoedOf, responseFormatOf } from './echoed.ts';
 import { contextWindowOf, modelOf, modelSettingsOf } from './model-choice.ts';
@@ -55,6 +56,8 @@ export function updateAgent(app: App, context: Context): void {
         await assertApprovalsMeanTools(trx, context.projectId, body.tool_rules ?? [], present.tool_rules);
         if (body.block_ids != null) await assertBlocksFit(trx, context.projectId, [], body.block_ids);
         await changeAgent(trx, context.projectId, agent_id, toChange(body, present, context.prices));
+        const secrets = secretsOf(body);
+        if (secrets !== null) await replaceAgentSecrets(context, trx, agent_id, secrets);
         if (body.tool_rules != null) await assertRulesFit(trx, context.projectId, agent_id, 'tool_rules');
         else if (body.tool_ids != null) await assertRulesFit(trx, context.projectId, agent_id, 'tool_ids');
       });

@@ -75,7 +75,7 @@ export function downloadResults(app: App, context: Context, path: string, hide: 
 }
 
 /** Counts a download until its connection is done with it. Throws: `not_ready` beyond the limit of downloads. */
-function countDownload({ downloads }: Context, reply: FastifyReply): void {
+export function countDownload({ downloads }: Context, reply: FastifyReply): void {
   if (downloads.open >= downloads.max) {
     throw new NightshiftError(
       'not_ready',

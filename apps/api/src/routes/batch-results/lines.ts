@@ -3,7 +3,7 @@ import {
   findWritesOfRuns,
   readMemoryChanges,
   readMessagesOfRuns,
-  readToolNames,
+  readReturnedCalls,
   type Database,
   type MemoryChangeRow,
   type ResultRow,
@@ -71,13 +71,15 @@ async function readMessages(
   rows: readonly ResultRow[],
 ): Promise<ReadonlyMap<string, NonNullable<RunResult['messages']>>> {
   const messages = await readMessagesOfRuns(db, rows);
-  const tool_names = await readToolNames(db, messages);
+  const returned_calls = await readReturnedCalls(db, messages);
   const byPlace = Map.groupBy(messages, (message) => message.place);
   return new Map(
     rows.map((row, index) => [
       row.id,
       (byPlace.get(index + 1) ?? []).flatMap((message) =>
-        toLettaMessages(toStoredMessage(message, row.agent_id), { tool_names }).map((item) => ({ ...item })),
+        toLettaMessages(toStoredMessage(message, row.agent_id), { returned_calls }).map((item) => ({
+          ...item,
+        })),
       ),
     ]),
   );

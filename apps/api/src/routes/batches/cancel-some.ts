@@ -8,6 +8,7 @@ import { errorGroup, RUN_IDS_MAX } from '../../schemas/failure.ts';
 import { wireId } from '../../schemas/ids.ts';
 import { cancelRuns } from './cancel-runs.ts';
 import { readShownBatch } from './shown-batch.ts';
+import { RUN_ID } from '../../schemas/examples/ids.ts';
 
 const cancelInput = z
   .strictObject({
@@ -22,7 +23,7 @@ const cancelInput = z
   .refine(({ run_ids, error_group }) => run_ids == null || error_group == null, {
     error: 'must have at most one of run_ids and error_group',
   })
-  .meta({ id: 'BatchCancel' });
+  .meta({ id: 'BatchCancel', examples: [{ run_ids: [RUN_ID] }] });
 
 /** Cancels a batch, or some of its runs. */
 export function cancelSome(app: App, context: Context, path: string, hide: boolean): void {

@@ -43,7 +43,10 @@ const PORTION_CHARS = 2 * 1024 * 1024;
 const STAGED_BYTES = 2 * 1024 * 1024;
 /** Longest time of an upload; the sweep drops older ones. Unit: ms. */
 const UPLOAD_MS_MAX = 12 * 3_600_000;
-const NO_HEAD: UploadHead = { options: {}, template: null, path: '', filled_chars_max: BATCH_UPLOAD.bytes };
+const NO_HEAD: UploadHead = {
+  ...{ options: {}, template: null, tools: null },
+  ...{ path: '', filled_chars_max: BATCH_UPLOAD.bytes },
+};
 
 /** An upload with its request. */
 interface Upload {
@@ -225,8 +228,8 @@ function toHead(parsed: ParsedLine<unknown>): UploadHead {
   }
   const first = validateLine(uploadFirstLine, value, 1);
   if ('errors' in first) throw refusalOf(first.errors);
-  const { template, ...options } = first.value.batch;
-  return { ...NO_HEAD, options, template: template ?? null, path };
+  const { template, tools, ...options } = first.value.batch;
+  return { ...NO_HEAD, options, template: template ?? null, tools: tools ?? null, path };
 }
 
 function validateRequest({ template }: UploadHead, parsed: ParsedLine<unknown>, line: number) {

@@ -4,12 +4,13 @@ import { holdMore, keepShareUntil } from '../../body-budget.ts';
 import type { App, Context } from '../../context.ts';
 import { elapsedMs } from '../../large-bodies/handed-over.ts';
 import { createJsonParser } from '../../parse-json.ts';
+import { idempotencyHeaders } from '../../idempotency/key.ts';
 import { problems } from '../../schemas/answers.ts';
 import { batchInput, batchResponse, toBatchRequest } from '../../schemas/batch.ts';
 import { uploadOf } from '../../uploads/line-upload.ts';
 import { acceptOnce } from './accept-once.ts';
 import { createFromLines } from './create-from-lines.ts';
-import { idempotencyHeaders, idempotencyOf } from './idempotency.ts';
+import { idempotencyOf } from './idempotency.ts';
 import { answerStored } from './once.ts';
 
 /** Accepts a batch in one transaction and answers at once, or receives it line by line. */

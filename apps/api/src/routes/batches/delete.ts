@@ -3,9 +3,12 @@ import { forgetBatch, inTransaction } from '@nightshift/db';
 import { z } from 'zod';
 import type { App, Context } from '../../context.ts';
 import { problems } from '../../schemas/answers.ts';
-import { wireId } from '../../schemas/ids.ts';
+import { shownId, wireId } from '../../schemas/ids.ts';
+import { BATCH_ID } from '../../schemas/examples/ids.ts';
 
-const deletedBatch = z.object({ id: z.string(), deleted: z.literal(true) }).meta({ id: 'DeletedBatch' });
+const deletedBatch = z
+  .object({ id: shownId('job'), deleted: z.literal(true) })
+  .meta({ id: 'DeletedBatch', examples: [{ id: BATCH_ID, deleted: true }] });
 
 /** Deletes an ended batch. Its rows are removed later, by workers. */
 export function deleteBatch(app: App, context: Context, path: string, hide: boolean): void {

@@ -15,7 +15,9 @@ import { holdMore } from '../../body-budget.ts';
 import type { App, Context } from '../../context.ts';
 import { problems } from '../../schemas/answers.ts';
 import { batchInput, toBatchRequest } from '../../schemas/batch.ts';
+import { shownId } from '../../schemas/ids.ts';
 import { measureFleet, type MeasuredRuns } from './measure-fleet.ts';
+import { ESTIMATE } from '../../schemas/examples/batches.ts';
 
 const range = z.object({ low: z.int(), expected: z.int(), worst: z.int() }).meta({ id: 'EstimateRange' });
 const usdRange = z
@@ -28,7 +30,7 @@ const batchEstimate = z
     fleet: z
       .object({
         agents: z.int().describe('Selected agents, skipped agents included.'),
-        first_agent_ids: z.array(z.string()).describe('The first ten.'),
+        first_agent_ids: z.array(shownId('agent')).describe('The first ten.'),
         skipped: z.record(z.string(), z.int()).describe('Agents without a run by reason.'),
         measured_agents: z
           .int()
@@ -80,7 +82,7 @@ const batchEstimate = z
           'batch has no cap.',
       ),
   })
-  .meta({ id: 'BatchEstimate' });
+  .meta({ id: 'BatchEstimate', examples: [ESTIMATE] });
 
 /** Estimates the tokens and cost of a batch. Stores and sends nothing. */
 export function estimateBatch(app: App, context: Context, path: string, hide: boolean): void {
@@ -146,9 +148,9 @@ export function estimateBatch(app: App, context: Context, path: string, hide: bo
 async function measureRequests(
   context: Context,
   { deadline }: BatchRequest,
-  { runs, shared_path }: PreparedRuns,
+  { runs, tools, shared_path }: PreparedRuns,
 ): Promise<MeasuredRuns> {
-  const batch = { deadline: deadline ?? null, runs, shared_path };
+  const batch = { deadline: deadline ?? null, runs, tools, shared_path };
   const passed = refusePassedDeadlines(batch, await readNow(context.db));
   if (passed !== null) throw toError(passed);
   return { groups: await measureRuns(context, batch), runs: runs.length, fleet: null };

@@ -1,28 +1,47 @@
-import { mergeThreeWay, toWireId } from '@nightshift/agent-core';
 import {
-  acceptHeldChanges as commitAccept,
+  editHeldChange as commitEdit,
   inTransaction,
   listHeldChanges as readPage,
   readBatch,
-  rejectHeldChanges as commitReject,
-  type HeldFilter,
-  type OnConflict,
+  readHeldChange,
+  summarizeHeldChanges as readSummary,
+  type HeldChangeFilter,
 } from '@nightshift/db';
-import { diff3MergeRegions, diffIndices } from 'node-diff3';
 import { z } from 'zod';
 import { mapYielding } from '../../yielding.ts';
 import type { App, Context } from '../../context.ts';
-import { CHANGES_MAX, linkPages, pageLimit } from '../../paging.ts';
+import { linkPages } from '../../paging.ts';
 import { problems } from '../../schemas/answers.ts';
+import {
+  heldChange,
+  heldChangesQuery,
+  heldEdit,
+  heldSummary,
+  heldSummaryQuery,
+} from '../../schemas/held-change.ts';
 import { wireId } from '../../schemas/ids.ts';
-import { acceptInput, acceptReport, heldChange, heldFilter, rejectReport } from '../../schemas/memory.ts';
-import { toHeldChange } from '../../wire/to-memory-change.ts';
+import { assertFits } from '../../wire/to-block.ts';
+import { toHeldChange, toHeldChangeWithValues, toHeldSummary } from '../../wire/to-held-change.ts';
 
-/** Shared description of the filter. */
-const FILTERED =
-  'The filter may name only agents of the batch and blocks that it changes; any other id is a 404, and nothing is ' +
-  'settled. Changes already settled stay as they are; naming an agent or block whose changes were all settled the other ' +
-  'way is a 409 that says when. Before the batch has ended, `agent_ids` may name agents whose runs have ended.';
+/** Most labels that a summary counts. */
+const LABELS_MAX = 100;
+
+function toFilter(
+  query: z.output<typeof heldSummaryQuery> | z.output<typeof heldChangesQuery>,
+): HeldChangeFilter {
+  return {
+    state: query.state ?? null,
+    agent_id: query.agent_id ?? null,
+    block_id: query.block_id ?? null,
+    label: query.label ?? null,
+    shrunk: query.shrunk ?? null,
+    stale: query.stale ?? null,
+    run_state: query.run_state ?? null,
+    stop_reason: query.ended_reason ?? null,
+    text: query.q ?? null,
+    change_group: query.change_group ?? null,
+  };
+}
 
 /** Lists the held changes of a batch under review, by agent and block. */
 export function listHeldChanges(app: App, context: Context, path: string, hide: boolean): void {
@@ -35,40 +54,31 @@ export function listHeldChanges(app: App, context: Context, path: string, hide: 
         description:
           "One item per agent and block, with the combined effect of the agent's calls; oldest first. Includes changes " +
           'of runs that failed, expired, were cancelled or ended at a limit: see `run_state` and `stop_reason`. They are ' +
-          'accepted like any other, unless `agent_ids` or `block_ids` exclude them.',
+          'accepted like any other, unless the filter of the accept excludes them. Filters other than `agent_id` and ' +
+          '`block_id`, and `sort=risk`, read all changes of the batch for a page.',
         tags: ['batches'],
         hide,
         params: z.object({ job_id: wireId('job') }),
-        querystring: z.strictObject({
-          after: wireId('block').optional().describe('Id of an item; the page holds the items after it.'),
-          before: wireId('block')
-            .optional()
-            .describe('Id of an item; the page holds the items just before it.'),
-          limit: pageLimit(50, CHANGES_MAX),
-          order: z.enum(['asc', 'desc']).default('asc'),
-          state: z.enum(['held', 'accepted', 'rejected']).optional(),
-          agent_id: wireId('agent').optional(),
-          block_id: wireId('block').optional(),
-        }),
+        querystring: heldChangesQuery,
         response: { 200: z.array(heldChange), ...problems },
       },
     },
     async (request, reply) => {
       const { job_id } = request.params;
-      const { after = null, before = null, limit, order, ...query } = request.query;
+      const { after = null, before = null, limit, order = 'asc', sort, include } = request.query;
       await readBatch(context.db, context.projectId, job_id);
-      const page = { after, before, limit, order };
-      const { rows, is_cut } = await readPage(context.db, job_id, page, {
-        state: query.state ?? null,
-        agent_id: query.agent_id ?? null,
-        block_id: query.block_id ?? null,
-      });
-      const changes = await mapYielding(rows, toHeldChange);
+      const withValues = include === 'values';
+      const page = { after, before, limit, order, sort, with_present: withValues };
+      const { rows, is_cut } = await readPage(context.db, job_id, page, toFilter(request.query));
+      const changes = await mapYielding(rows, withValues ? toHeldChangeWithValues : toHeldChange);
       linkPages(
         request,
         reply,
-        changes.map((change) => change.id),
-        page,
+        changes.map(({ id }, index) => {
+          const place = rows[index]?.risk_place ?? null;
+          return place === null ? id : `${id}@${place}`;
+        }),
+        { limit, order, after: after?.draft_id ?? null, before: before?.draft_id ?? null },
         is_cut,
       );
       return changes;
@@ -76,81 +86,64 @@ export function listHeldChanges(app: App, context: Context, path: string, hide: 
   );
 }
 
-function toFilter(body: z.output<typeof heldFilter>): HeldFilter {
-  return { agent_ids: body?.agent_ids ?? null, block_ids: body?.block_ids ?? null };
-}
-
-const DIFF3 = { diff3MergeRegions, diffIndices };
-const CONFLICTS: Readonly<Record<OnConflict['kind'], OnConflict>> = {
-  fail: { kind: 'fail' },
-  rebase: { kind: 'rebase', merge: (base, current, mine) => mergeThreeWay(base, current, mine, DIFF3) },
-  force: { kind: 'force' },
-};
-
-/** Applies held changes in one transaction. */
-export function acceptHeldChanges(app: App, context: Context, path: string, hide: boolean): void {
-  app.post(
-    `${path}/:job_id/held-changes/accept`,
+/** Counts the held changes of a batch under review. */
+export function summarizeHeldChanges(app: App, context: Context, path: string, hide: boolean): void {
+  app.get(
+    `${path}/:job_id/held-changes/summary`,
     {
       schema: {
-        operationId: 'acceptHeldChanges',
-        summary: 'Accept the memory changes that a batch under review holds',
+        operationId: 'summarizeHeldChanges',
+        summary: 'Count the memory changes that a batch under review holds',
         description:
-          'Accepts all changes, or only changes of some agents or blocks. Includes changes of runs that failed, expired, ' +
-          'were cancelled or ended at a limit, unless `agent_ids` or `block_ids` exclude them. Changes of blocks that have ' +
-          'been changed meanwhile are listed and stay held, unless `on_conflict` decides otherwise. ' +
-          FILTERED,
+          'Counts by label, state and state of the run, and finds equal changes. Takes the filters of the list.',
         tags: ['batches'],
         hide,
         params: z.object({ job_id: wireId('job') }),
-        body: acceptInput,
-        response: { 200: acceptReport, ...problems },
+        querystring: heldSummaryQuery,
+        response: { 200: heldSummary, ...problems },
       },
     },
     async (request) => {
-      const { accepted, passages, stale } = await inTransaction(context.db, (trx) =>
-        commitAccept(
-          trx,
-          context.projectId,
-          request.params.job_id,
-          toFilter(request.body),
-          CONFLICTS[request.body?.on_conflict ?? 'fail'],
-        ),
-      );
-      return {
-        accepted,
-        passages,
-        stale: stale.map((change) => ({
-          ...change,
-          agent_id: toWireId('agent', change.agent_id),
-          block_id: change.block_id === null ? null : toWireId('block', change.block_id),
-        })),
-      };
+      const { job_id } = request.params;
+      await readBatch(context.db, context.projectId, job_id);
+      const limits = { labels: LABELS_MAX, groups: request.query.groups };
+      return toHeldSummary(await readSummary(context.db, job_id, toFilter(request.query), limits));
     },
   );
 }
 
-/** Discards held changes. */
-export function rejectHeldChanges(app: App, context: Context, path: string, hide: boolean): void {
-  app.post(
-    `${path}/:job_id/held-changes/reject`,
+/** Edits the text of a held change. */
+export function editHeldChange(app: App, context: Context, path: string, hide: boolean): void {
+  app.patch(
+    `${path}/:job_id/held-changes/:change_id`,
     {
       schema: {
-        operationId: 'rejectHeldChanges',
-        summary: 'Reject the memory changes that a batch under review holds',
-        description: `Rejects all changes, or only changes of some agents or blocks. ${FILTERED}`,
+        operationId: 'editHeldChange',
+        summary: 'Edit the text that a held memory change proposes',
+        description:
+          'An accept then applies the edited text, in the name of the tool call, with the resolution `edited`. Returns the ' +
+          'change with `values`. 409: the change was settled, `expected` is another text, the block is read-only now, or a ' +
+          'run of the agent has not ended. 422: the text exceeds the limit of the block, or the change has no text.',
         tags: ['batches'],
         hide,
-        params: z.object({ job_id: wireId('job') }),
-        body: heldFilter,
-        response: { 200: rejectReport, ...problems },
+        params: z.object({ job_id: wireId('job'), change_id: wireId('block') }),
+        body: heldEdit,
+        response: { 200: heldChange, ...problems },
       },
     },
     async (request) => {
-      const rejected = await inTransaction(context.db, (trx) =>
-        commitReject(trx, context.projectId, request.params.job_id, toFilter(request.body)),
-      );
-      return { rejected };
+      const { job_id, change_id } = request.params;
+      const { value, expected = null } = request.body;
+      return inTransaction(context.db, async (trx) => {
+        await commitEdit(trx, context.projectId, job_id, change_id, {
+          value,
+          expected,
+          assertFits: (text, limit) => {
+            assertFits(text, limit, '/value');
+          },
+        });
+        return toHeldChangeWithValues(await readHeldChange(trx, job_id, change_id));
+      });
     },
   );
 }

@@ -1,19 +1,8 @@
-import { NightshiftError } from '@nightshift/agent-core';
 import type { FastifyRequest } from 'fastify';
-import { z } from 'zod';
+import { KEY_MAX_AGE_MINUTES, keyOf } from '../../idempotency/key.ts';
 
-/** Minutes for which a key identifies a request. */
-const KEY_MAX_AGE_MINUTES = 24 * 60;
 /** Minutes within which a client's automatic retry is recognised. */
 const RETRY_MAX_AGE_MINUTES = 10;
-
-/** Documents the header; {@link idempotencyOf} checks it. */
-export const idempotencyHeaders = z.looseObject({
-  'idempotency-key': z
-    .string()
-    .optional()
-    .describe('1 to 200 visible ASCII characters. For a day, the same key and body return the same batch.'),
-});
 
 /** Identifies repeated creates. */
 export interface Idempotency {
@@ -34,16 +23,8 @@ export interface Idempotency {
  */
 export function idempotencyOf(request: FastifyRequest, request_sha256 = request.bodySha256): Idempotency {
   const by_retry = Number(request.headers['x-stainless-retry-count'] ?? 0) > 0;
-  const given = request.headers['idempotency-key'];
-  if (given !== undefined) {
-    if (typeof given !== 'string' || !/^[\x21-\x7e]{1,200}$/.test(given)) {
-      const message = 'must be 1 to 200 visible ASCII characters';
-      throw new NightshiftError('invalid_argument', `Idempotency-Key ${message}.`, {
-        fields: [{ path: 'idempotency-key', message }],
-      });
-    }
-    return { key: `key:${given}`, request_sha256, replay_minutes: KEY_MAX_AGE_MINUTES, by_retry };
-  }
+  const key = keyOf(request);
+  if (key !== null) return { key, request_sha256, replay_minutes: KEY_MAX_AGE_MINUTES, by_retry };
   return {
     key: `body:${request_sha256}`,
     request_sha256,

@@ -1,5 +1,5 @@
 import { toInternalMessage } from '@nightshift/agent-core';
-import { listBatchMessages as readPage, readBatch, readToolNames } from '@nightshift/db';
+import { listBatchMessages as readPage, readBatch, readReturnedCalls } from '@nightshift/db';
 import { z } from 'zod';
 import type { App, Context } from '../../context.ts';
 import { linkPages, pageQuery, toPage } from '../../paging.ts';
@@ -7,6 +7,11 @@ import { problems } from '../../schemas/answers.ts';
 import { wireId } from '../../schemas/ids.ts';
 import { internalMessage } from '../../schemas/message.ts';
 import { toStoredMessage } from '../../wire/to-stored-message.ts';
+import { INTERNAL_MESSAGE } from '../../schemas/examples/batches.ts';
+
+const batchMessages = z
+  .object({ messages: z.array(internalMessage) })
+  .meta({ id: 'BatchMessages', examples: [{ messages: [INTERNAL_MESSAGE] }] });
 
 /** Lists the messages of a batch, inputs included, in the order of its requests. */
 export function listBatchMessages(app: App, context: Context, path: string, hide: boolean): void {
@@ -27,7 +32,7 @@ export function listBatchMessages(app: App, context: Context, path: string, hide
           cursor: wireId('message').optional().describe('Older name of `after`.'),
           sort_descending: z.boolean().optional().describe('Older name of `order`.'),
         }),
-        response: { 200: z.object({ messages: z.array(internalMessage) }), ...problems },
+        response: { 200: batchMessages, ...problems },
       },
     },
     async (request, reply) => {
@@ -46,9 +51,9 @@ export function listBatchMessages(app: App, context: Context, path: string, hide
         agent_id: agent_id ?? null,
         custom_id: custom_id ?? null,
       });
-      const names = await readToolNames(context.db, rows);
+      const answered = await readReturnedCalls(context.db, rows);
       const messages = rows.map((row) => ({
-        ...toInternalMessage(toStoredMessage(row, row.agent_id), names),
+        ...toInternalMessage(toStoredMessage(row, row.agent_id), answered),
         custom_id: row.custom_id,
       }));
       linkPages(

@@ -1,7 +1,7 @@
 import { NightshiftError, toWireId } from '@nightshift/agent-core';
 import {
   findBatchOfRetry,
-  findIdempotentBatch,
+  findIdempotentRequest,
   lockIdempotencyKey,
   type Database,
   type NewBatch,
@@ -10,6 +10,7 @@ import {
 import { signalsOfStored, type StoredBatch } from '@nightshift/intake';
 import type { FastifyReply } from 'fastify';
 import type { Context } from '../../context.ts';
+import { keyIsUsed } from '../../idempotency/key.ts';
 import type { BatchResponse } from '../../schemas/batch.ts';
 import type { Idempotency } from './idempotency.ts';
 import { readShownBatch } from './shown-batch.ts';
@@ -50,14 +51,10 @@ export async function findEarlier(
   const earlier =
     replay_minutes === null
       ? await findBatchOfRetry(db, projectId, key, arrivedAt)
-      : await findIdempotentBatch(db, projectId, key, replay_minutes);
+      : await findIdempotentRequest(db, projectId, key, replay_minutes);
   if (earlier === null) return null;
-  if (earlier.request_sha256 === request_sha256)
-    return { batch_id: earlier.batch_id, ready: 0, is_receiving: false, replayed: true };
-  throw new NightshiftError(
-    'idempotency_mismatch',
-    'This Idempotency-Key was already used with another body. Send a new key.',
-  );
+  if (earlier.batch_id === null || earlier.request_sha256 !== request_sha256) throw keyIsUsed();
+  return { batch_id: earlier.batch_id, ready: 0, is_receiving: false, replayed: true };
 }
 
 /** Wakes workers for a stored batch, and answers with it. Throws: `not_found` for the batch of an earlier request that was deleted. */

@@ -1,6 +1,8 @@
-import { inTransaction, pauseBatch as pause, resumeBatch as resume } from '@nightshift/db';
+import { pauseBatch as pause, resumeBatch as resume } from '@nightshift/db';
 import { z } from 'zod';
 import type { App, Context } from '../../context.ts';
+import { idempotencyHeaders } from '../../idempotency/key.ts';
+import { makeOnce } from '../../idempotency/make-once.ts';
 import { problems } from '../../schemas/answers.ts';
 import { batchResponse } from '../../schemas/batch.ts';
 import { wireId } from '../../schemas/ids.ts';
@@ -20,14 +22,21 @@ export function pauseBatch(app: App, context: Context, path: string, hide: boole
         tags: ['batches'],
         hide,
         params: z.object({ job_id: wireId('job') }),
+        headers: idempotencyHeaders,
         response: { 200: batchResponse, ...problems },
       },
     },
-    async (request) => {
+    (request, reply) => {
       const { job_id } = request.params;
       const reason = 'Paused by request; resume it to continue.';
-      await inTransaction(context.db, (trx) => pause(trx, context.projectId, job_id, reason));
-      return (await readShownBatch(context, job_id)).batch;
+      return makeOnce(context, request, reply, {
+        prepare: () => undefined,
+        make: async (trx) => {
+          await pause(trx, context.projectId, job_id, reason);
+          return {};
+        },
+        show: async () => (await readShownBatch(context, job_id)).batch,
+      });
     },
   );
 }
@@ -44,14 +53,20 @@ export function resumeBatch(app: App, context: Context, path: string, hide: bool
         tags: ['batches'],
         hide,
         params: z.object({ job_id: wireId('job') }),
+        headers: idempotencyHeaders,
         response: { 200: batchResponse, ...problems },
       },
     },
-    async (request) => {
+    (request, reply) => {
       const { job_id } = request.params;
-      const queued = await inTransaction(context.db, (trx) => resume(trx, context.projectId, job_id));
-      if (queued > 0) await context.bell.ring([{ kind: 'compose', id: '*' }]);
-      return (await readShownBatch(context, job_id)).batch;
+      return makeOnce(context, request, reply, {
+        prepare: () => undefined,
+        make: async (trx) => ({ queued: await resume(trx, context.projectId, job_id) }),
+        show: async ({ queued }) => {
+          if (queued > 0) await context.bell.ring([{ kind: 'compose', id: '*' }]);
+          return (await readShownBatch(context, job_id)).batch;
+        },
+      });
     },
   );
 }

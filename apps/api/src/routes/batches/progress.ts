@@ -92,6 +92,9 @@ function smallestBucket(minutes: number, limit: number): Bucket {
   return widths.find(([, width]) => minutes / width < limit)?.[0] ?? '1h';
 }
 
+/** The id of an event of the stream. */
+const EVENT_ID = /^\d{1,18}-[\w-]{11}$/;
+
 /** Streams the progress of a batch until its end. */
 export function streamBatchEvents(app: App, context: Context, path: string, hide: boolean): void {
   app.get(
@@ -110,6 +113,7 @@ export function streamBatchEvents(app: App, context: Context, path: string, hide
         querystring: z.strictObject({
           last_event_id: z
             .string()
+            .meta({ pattern: EVENT_ID.source })
             .optional()
             .describe('Like the header `Last-Event-ID`, for clients that cannot set it.'),
         }),
@@ -126,8 +130,7 @@ export function streamBatchEvents(app: App, context: Context, path: string, hide
     async (request, reply) => {
       const { job_id } = request.params;
       const known = request.headers['last-event-id'] ?? request.query.last_event_id ?? null;
-      if (known !== null && (typeof known !== 'string' || !/^\d{1,18}-[\w-]{11}$/.test(known)))
-        throw unknownEvent();
+      if (known !== null && (typeof known !== 'string' || !EVENT_ID.test(known))) throw unknownEvent();
       const read = await readBatchProgress(context.db, context.projectId, job_id);
       const progress = toProgressResponse(read);
       if (progress.phase === 'done' && versionTag(read.version, progress) === known)

@@ -3,11 +3,12 @@ import { inTransaction, readNow } from '@nightshift/db';
 import { storeRetry } from '@nightshift/intake';
 import { z } from 'zod';
 import type { App, Context } from '../../context.ts';
+import { idempotencyHeaders } from '../../idempotency/key.ts';
 import { problems } from '../../schemas/answers.ts';
 import { batchResponse } from '../../schemas/batch.ts';
 import { wireId } from '../../schemas/ids.ts';
 import { retryInput } from '../../schemas/retry.ts';
-import { idempotencyHeaders, idempotencyOf } from './idempotency.ts';
+import { idempotencyOf } from './idempotency.ts';
 import { answerStored, storeOnce } from './once.ts';
 
 /** Tries ended runs of a batch again, in a new batch. */

@@ -4,9 +4,12 @@ import { z } from 'zod';
 import type { App, Context } from '../../context.ts';
 import { linkNext, pageLimit } from '../../paging.ts';
 import { problems } from '../../schemas/answers.ts';
-import { wireId } from '../../schemas/ids.ts';
+import { shownId, wireId } from '../../schemas/ids.ts';
+import { AGENT_ID } from '../../schemas/examples/ids.ts';
 
-const skippedAgent = z.object({ agent_id: z.string(), reason: z.string() }).meta({ id: 'SkippedAgent' });
+const skippedAgent = z
+  .object({ agent_id: shownId('agent'), reason: z.string() })
+  .meta({ id: 'SkippedAgent', examples: [{ agent_id: AGENT_ID, reason: 'nothing_new' }] });
 
 /** Lists the agents that have no run in a batch, by agent id. */
 export function listSkipped(app: App, context: Context, path: string, hide: boolean): void {

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { NightshiftError, toStorableText } from '@nightshift/agent-core';
 import {
   assertLabelFree,
@@ -56,8 +57,11 @@ export async function changeBlock(
         ? await readBlock(trx, context.projectId, blockId)
         : await readAgentBlock(trx, holding.agent_id, holding.label);
     if (present.id !== blockId) throw overtaken(blockId);
-    if (expectedRevision !== null && expectedRevision !== present.revision) throw overtaken(blockId);
     const wanted = toWanted(present);
+    if (expectedRevision !== null && expectedRevision !== present.revision) {
+      if (isInForce(present, wanted)) return present;
+      throw overtaken(blockId);
+    }
     if (wanted.label !== present.label) await assertLabelFree(trx, blockId, wanted.label);
     const written = isShownAlike(present, wanted)
       ? await relabelBlock(trx, blockId, present.revision, wanted)
@@ -87,6 +91,19 @@ function toContent(present: BlockRow, patch: BlockPatch): BlockContent {
     is_template: patch.is_template ?? present.is_template,
     hidden: patch.hidden ?? present.hidden,
   };
+}
+
+/** Tells whether a block has this content. */
+function isInForce(present: BlockRow, wanted: BlockContent): boolean {
+  const unshown = ({ label, conflict_policy, metadata, tags, is_template, hidden }: BlockContent) => ({
+    label,
+    conflict_policy,
+    metadata,
+    tags,
+    is_template,
+    hidden,
+  });
+  return isShownAlike(present, wanted) && isDeepStrictEqual(unshown(present), unshown(wanted));
 }
 
 /** Tells whether requests show both the same way; if so, the change needs no revision. */

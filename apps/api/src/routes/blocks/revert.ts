@@ -8,6 +8,19 @@ import { toBlockResponse } from '../../wire/to-block.ts';
 import { changeBlock } from './patch-block.ts';
 import { revisionNumber } from './revisions.ts';
 
+const revertInput = z
+  .strictObject({
+    revision: revisionNumber,
+    expected_revision: z
+      .int()
+      .min(1)
+      .nullish()
+      .describe(
+        'The present revision, if the caller knows it; 409 when the block has changed since, unless to the earlier one.',
+      ),
+  })
+  .meta({ id: 'BlockRevert', examples: [{ revision: 1, expected_revision: 2 }] });
+
 /** Writes an earlier revision as a new revision: its text, description, limit and read_only. */
 export function revertBlock(app: App, context: Context): void {
   app.post(
@@ -19,14 +32,7 @@ export function revertBlock(app: App, context: Context): void {
         description: 'Writes a new revision, which can be reverted as well; none if nothing would change.',
         tags: ['blocks'],
         params: z.object({ block_id: wireId('block') }),
-        body: z.strictObject({
-          revision: revisionNumber,
-          expected_revision: z
-            .int()
-            .min(1)
-            .nullish()
-            .describe('The present revision, if the caller knows it; 409 when the block has changed since.'),
-        }),
+        body: revertInput,
         response: { 200: blockResponse, ...problems },
       },
     },

@@ -1,7 +1,9 @@
 import { createBlocks, deleteBlock as commitDelete, inTransaction, readBlock } from '@nightshift/db';
 import { z } from 'zod';
 import type { App, Context } from '../../context.ts';
-import { problems } from '../../schemas/answers.ts';
+import { idempotencyHeaders } from '../../idempotency/key.ts';
+import { makeOnce } from '../../idempotency/make-once.ts';
+import { nullAnswer, problems } from '../../schemas/answers.ts';
 import { blockInput, blockPatch, blockResponse } from '../../schemas/block.ts';
 import { wireId } from '../../schemas/ids.ts';
 import { toBlockResponse, toNewBlock } from '../../wire/to-block.ts';
@@ -15,15 +17,20 @@ export function createBlock(app: App, context: Context): void {
         operationId: 'createBlock',
         summary: 'Create a block',
         tags: ['blocks'],
+        headers: idempotencyHeaders,
         body: blockInput,
         response: { 200: blockResponse, ...problems },
       },
     },
-    async (request) => {
-      const block = toNewBlock(request.body);
-      await inTransaction(context.db, (trx) => createBlocks(trx, context.projectId, [block]));
-      return toBlockResponse(await readBlock(context.db, context.projectId, block.id));
-    },
+    (request, reply) =>
+      makeOnce(context, request, reply, {
+        prepare: () => toNewBlock(request.body),
+        make: async (trx, block) => {
+          await createBlocks(trx, context.projectId, [block]);
+          return { id: block.id };
+        },
+        show: async ({ id }) => toBlockResponse(await readBlock(context.db, context.projectId, id)),
+      }),
   );
 }
 
@@ -53,7 +60,7 @@ export function deleteBlock(app: App, context: Context): void {
         summary: 'Delete a block, also while agents have it',
         tags: ['blocks'],
         params: z.object({ block_id: wireId('block') }),
-        response: { 200: z.null(), ...problems },
+        response: { 200: nullAnswer, ...problems },
       },
     },
     async (request) => {

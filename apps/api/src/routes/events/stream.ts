@@ -4,7 +4,7 @@ import { z } from 'zod';
 import type { App, Context } from '../../context.ts';
 import { linkNext, pageLimit } from '../../paging.ts';
 import { problems } from '../../schemas/answers.ts';
-import { eventResponse } from '../../schemas/progress.ts';
+import { eventResponse, shownEventId } from '../../schemas/progress.ts';
 import { toEventResponse } from '../../wire/to-progress.ts';
 
 /** Streams or lists rare changes of all batches and schedules. */
@@ -20,8 +20,8 @@ export function streamEvents(app: App, context: Context): void {
           'the oldest first. Each event comes once, in an order that does not change. Events are kept for 30 days.',
         tags: ['events'],
         querystring: z.strictObject({
-          after: z.string().optional().describe('Id of an event; the answer begins after it.'),
-          last_event_id: z.string().optional().describe('Like `after`.'),
+          after: shownEventId.optional().describe('Id of an event; the answer begins after it.'),
+          last_event_id: shownEventId.optional().describe('Like `after`.'),
           limit: pageLimit(100),
         }),
         response: {

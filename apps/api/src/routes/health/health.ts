@@ -4,7 +4,7 @@ import { liveness } from '@nightshift/services';
 import { z } from 'zod';
 import type { App, Context } from '../../context.ts';
 import { readOnly } from '../../errors/answer-of.ts';
-import { problemSchema } from '../../errors/problem.ts';
+import { problem } from '../../schemas/answers.ts';
 
 const health = z
   .object({
@@ -12,7 +12,7 @@ const health = z
     version: z.string(),
     model: z.enum(['simulator', 'anthropic']).describe('The provider of the answers.'),
   })
-  .meta({ id: 'Health' });
+  .meta({ id: 'Health', examples: [{ status: 'ok', version: '0.1.0', model: 'simulator' }] });
 
 /** Serves Letta's two health checks. They check the process, not the database. */
 export function lettaHealth(app: App, context: Context): void {
@@ -46,7 +46,7 @@ const alive = z
       ),
     log_lines_dropped: z.int().describe('Log lines dropped since the process started.'),
   })
-  .meta({ id: 'Liveness' });
+  .meta({ id: 'Liveness', examples: [{ status: 'ok', degraded: [], log_lines_dropped: 0 }] });
 
 /** Checks that the process is alive. Ignores the database, whose loss must not restart the process. */
 export function livez(app: App, context: Context): void {
@@ -78,7 +78,7 @@ export function readyz(app: App, context: Context): void {
         summary: 'Check that the server can take requests',
         tags: ['health'],
         security: [],
-        response: { 200: health, 503: problemSchema },
+        response: { 200: health, 503: problem },
       },
     },
     async () => {

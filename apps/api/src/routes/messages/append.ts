@@ -1,11 +1,14 @@
+import { createHash } from 'node:crypto';
 import type { Readable } from 'node:stream';
 import { NightshiftError } from '@nightshift/agent-core';
-import { appendMessages as commitAppend, inTransaction, type AppendItem } from '@nightshift/db';
+import { appendMessages as commitAppend, type AppendItem, type Tx } from '@nightshift/db';
 import { BATCH_BYTES_MAX, linePath, toMessages } from '@nightshift/intake';
-import type { FastifyRequest } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { holdMore, keepShareUntil } from '../../body-budget.ts';
 import type { App, Context } from '../../context.ts';
+import { idempotencyHeaders } from '../../idempotency/key.ts';
+import { makeOnce } from '../../idempotency/make-once.ts';
 import { createJsonParser, type ParseJson } from '../../parse-json.ts';
 import {
   appendInput,
@@ -13,6 +16,7 @@ import {
   appendReport,
   bulkAppendInput,
   MESSAGES_MAX,
+  type AppendReport,
 } from '../../schemas/append.ts';
 import { problems } from '../../schemas/answers.ts';
 import { wireId } from '../../schemas/ids.ts';
@@ -25,7 +29,7 @@ import { yieldEvery } from '../../yielding.ts';
 
 const ALL_OR_NOTHING =
   'Later runs see them like any other message. Up to 100,000 messages, all or none. Safe to repeat if every message has ' +
-  'an `otid`.';
+  'an `otid`, or with an `Idempotency-Key`.';
 
 /** Appends messages to the conversation of an agent. */
 export function appendMessages(app: App, context: Context): void {
@@ -39,11 +43,13 @@ export function appendMessages(app: App, context: Context): void {
         description: `Adds messages that were said elsewhere to the agent's conversation, in the given order. ${ALL_OR_NOTHING} Beyond Letta.`,
         tags: ['agents'],
         params: z.object({ agent_id: wireId('agent') }),
+        headers: idempotencyHeaders,
         body: appendInput,
         response: { 200: appendReport, ...problems },
       },
     },
-    ({ params, body }) => append(context, [toItem({ ...params, ...body }, '')]),
+    (request, reply) =>
+      append(context, request, reply, () => [toItem({ ...request.params, ...request.body }, '')]),
   );
 }
 
@@ -58,7 +64,7 @@ export function appendMessagesOfAgents(app: App, context: Context): void {
       preValidation: async (request, reply) => {
         const upload = uploadOf(request);
         if (upload === undefined) return;
-        const appended = readItems(request, parse, upload).then((items) => append(context, items));
+        const appended = appendLines(context, request, reply, parse, upload);
         keepShareUntil(request, appended);
         return reply.send(await appended);
       },
@@ -67,14 +73,14 @@ export function appendMessagesOfAgents(app: App, context: Context): void {
         summary: 'Append messages to many agents without runs',
         description: `Adds messages that were said elsewhere to the agents' conversations, in the given order. ${ALL_OR_NOTHING} Beyond Letta. As \`application/jsonl\` or \`application/x-ndjson\`, plain, gzip or zstd, each line is an item.`,
         tags: ['agents'],
+        headers: idempotencyHeaders,
         body: bulkAppendInput,
         response: { 200: appendReport, ...problems },
       },
     },
-    ({ body }) =>
-      append(
-        context,
-        body.items.map((item, index) => toItem(item, `/items/${index}`)),
+    (request, reply) =>
+      append(context, request, reply, () =>
+        request.body.items.map((item, index) => toItem(item, `/items/${index}`)),
       ),
   );
 }
@@ -87,12 +93,16 @@ async function readItems(
   request: FastifyRequest,
   parse: ParseJson,
   upload: Readable,
+  onBytes: (bytes: Buffer) => void,
 ): Promise<readonly AppendItem[]> {
   const errors = createUploadErrors();
   const yieldIfDue = yieldEvery();
   const items: AppendItem[] = [];
   let room = MESSAGES_MAX;
-  const hold = (bytes: Buffer): void => holdMore(request, PARSED_BYTES * bytes.length);
+  const hold = (bytes: Buffer): void => {
+    holdMore(request, PARSED_BYTES * bytes.length);
+    onBytes(bytes);
+  };
   for await (const { first, texts } of readLines(upload, lineCodingOf(request), APPEND_UPLOAD, hold)) {
     await yieldIfDue();
     for (const [index, text] of texts.entries()) {
@@ -120,15 +130,38 @@ async function readItems(
   return items;
 }
 
-function append({ db, projectId }: Context, items: readonly AppendItem[]) {
-  return inTransaction(db, (trx) => commitAppend(trx, projectId, items));
+/** Appends the lines of an upload. Its bytes identify it, so it is read whole before its key is looked up. */
+async function appendLines(
+  context: Context,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  parse: ParseJson,
+  upload: Readable,
+): Promise<AppendReport> {
+  const hash = createHash('sha256');
+  const items = await readItems(request, parse, upload, (bytes) => hash.update(bytes));
+  return append(context, request, reply, () => items, hash.digest('hex'));
 }
 
-interface RequestedItem extends z.output<typeof appendInput> {
+function append(
+  context: Context,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  prepare: () => readonly AppendItem[],
+  request_sha256?: string,
+): Promise<AppendReport> {
+  const make = async (trx: Tx, items: readonly AppendItem[]): Promise<AppendReport> => ({
+    ...(await commitAppend(trx, context.projectId, items)),
+  });
+  return makeOnce(context, request, reply, { prepare, make, show: (report) => report }, request_sha256);
+}
+
+export interface RequestedItem extends z.output<typeof appendInput> {
   readonly agent_id: string;
 }
 
-function toItem({ agent_id, messages }: RequestedItem, path: string): AppendItem {
+/** Converts validated messages of an agent to an append. */
+export function toItem({ agent_id, messages }: RequestedItem, path: string): AppendItem {
   const said = toMessages({ messages });
   return {
     agent_id,

@@ -22,7 +22,28 @@ const model = z
     answered_by: z.enum(['simulator', 'anthropic']).describe('The provider of the answers. Beyond Letta.'),
     price_table: z.string().describe('Version of the price table. Beyond Letta.'),
   })
-  .meta({ id: 'Model' });
+  .meta({
+    id: 'Model',
+    examples: [
+      {
+        name: 'claude-haiku-4-5',
+        display_name: 'claude-haiku-4-5',
+        handle: 'anthropic/claude-haiku-4-5',
+        model: 'claude-haiku-4-5',
+        model_type: 'llm',
+        provider_name: 'anthropic',
+        provider_type: 'anthropic',
+        provider_category: 'base',
+        model_endpoint_type: 'anthropic',
+        model_endpoint: 'https://api.anthropic.com/v1',
+        context_window: 200_000,
+        max_context_window: 200_000,
+        max_output_tokens: 64_000,
+        answered_by: 'simulator',
+        price_table: '2026-11-22',
+      },
+    ],
+  });
 
 const modelsQuery = z.strictObject({
   provider_category: listOf(z.enum(['base', 'byok']), QUERY_LIST_MAX).optional(),
@@ -84,7 +105,7 @@ export function listEmbeddingModels(app: App): void {
         summary: 'List embedding models: always empty',
         tags: ['models'],
         querystring: z.strictObject({}),
-        response: { 200: z.array(z.unknown()), ...problems },
+        response: { 200: z.array(z.unknown()).meta({ examples: [[]] }), ...problems },
       },
     },
     async () => [],

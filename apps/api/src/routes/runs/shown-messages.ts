@@ -1,5 +1,5 @@
 import { toLettaMessages, type LettaMessage, type UnionOptions } from '@nightshift/agent-core';
-import { listConversationMessages, readToolNames, type MessageRange } from '@nightshift/db';
+import { listConversationMessages, readReturnedCalls, type MessageRange } from '@nightshift/db';
 import type { Context } from '../../context.ts';
 import { toStoredMessage } from '../../wire/to-stored-message.ts';
 
@@ -23,9 +23,9 @@ export async function readShownMessages(
 ): Promise<ShownMessages> {
   for (let rest = range; ;) {
     const { rows, is_cut } = await listConversationMessages(db, conversationId, rest);
-    const tool_names = await readToolNames(db, rows);
+    const returned_calls = await readReturnedCalls(db, rows);
     const messages = rows.flatMap((row) =>
-      toLettaMessages(toStoredMessage(row, agentId), { ...options, tool_names }),
+      toLettaMessages(toStoredMessage(row, agentId), { ...options, returned_calls }),
     );
     const last = range.from === 'oldest' ? rows.at(-1) : rows[0];
     if (messages.length > 0 || last === undefined) {

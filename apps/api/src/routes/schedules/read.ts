@@ -8,7 +8,7 @@ import {
 import { z } from 'zod';
 import type { App, Context } from '../../context.ts';
 import { linkNext, linkPages, pageLimit, pageQuery, toPage } from '../../paging.ts';
-import { problems } from '../../schemas/answers.ts';
+import { nullAnswer, problems } from '../../schemas/answers.ts';
 import { wireId } from '../../schemas/ids.ts';
 import { moment } from '../../schemas/moment.ts';
 import { scheduleResponse, tickResponse } from '../../schemas/schedule.ts';
@@ -66,7 +66,7 @@ export function deleteSchedule(app: App, context: Context): void {
         description: 'Its batches stay and go on; they no longer name it.',
         tags: ['schedules'],
         params: scheduleParams,
-        response: { 200: z.null(), ...problems },
+        response: { 200: nullAnswer, ...problems },
       },
     },
     async (request) => {

@@ -1,6 +1,5 @@
 import { NightshiftError, toUsd } from '@nightshift/agent-core';
 import {
-  inTransaction,
   listTicks,
   lockSchedule,
   readNow,
@@ -8,6 +7,7 @@ import {
   readScheduleFacts,
   writeTick,
   type ScheduleRow,
+  type TickRow,
   type Tx,
 } from '@nightshift/db';
 import {
@@ -21,6 +21,8 @@ import {
 } from '@nightshift/intake';
 import { holdMore } from '../../body-budget.ts';
 import type { App, Context } from '../../context.ts';
+import { idempotencyHeaders } from '../../idempotency/key.ts';
+import { makeOnce } from '../../idempotency/make-once.ts';
 import { problems } from '../../schemas/answers.ts';
 import { tickResponse } from '../../schemas/schedule.ts';
 import { toTickResponse } from '../../wire/to-schedule.ts';
@@ -46,21 +48,38 @@ export function runSchedule(app: App, context: Context): void {
           'tick that waits.',
         tags: ['schedules'],
         params: scheduleParams,
+        headers: idempotencyHeaders,
         response: { 200: tickResponse, ...problems },
       },
     },
-    async (request) => {
+    (request, reply) => {
       const { schedule_id } = request.params;
-      const seen = await readSchedule(context.db, context.projectId, schedule_id);
-      const prepared = await prepareBody(seen.body, (bytes) => holdMore(request, bytes));
-      const tick = await inTransaction(context.db, (trx) => makeTick(trx, context, seen, prepared));
-      if (tick.batch != null) await context.bell.ring(signalsOfStored(tick.batch));
-      const before = new Date(tick.due_at.getTime() + 1);
-      const [stored] = await listTicks(context.db, schedule_id, { before, limit: 1 });
-      if (stored === undefined) throw conflict(schedule_id, 'was deleted meanwhile.');
-      return toTickResponse(stored);
+      let batch: StoredBatch | null = null;
+      return makeOnce(context, request, reply, {
+        prepare: async () => {
+          const seen = await readSchedule(context.db, context.projectId, schedule_id);
+          return { seen, body: await prepareBody(seen.body, (bytes) => holdMore(request, bytes)) };
+        },
+        make: async (trx, { seen, body }) => {
+          const tick = await makeTick(trx, context, seen, body);
+          ({ batch } = tick);
+          return { due_at: tick.due_at.toISOString() };
+        },
+        show: async ({ due_at }) => {
+          if (batch !== null) await context.bell.ring(signalsOfStored(batch));
+          return toTickResponse(await readTick(context, schedule_id, new Date(due_at)));
+        },
+      });
     },
   );
+}
+
+/** Throws: `not_found` for a deleted schedule. */
+async function readTick({ db, projectId }: Context, scheduleId: string, dueAt: Date): Promise<TickRow> {
+  const [tick] = await listTicks(db, scheduleId, { before: new Date(dueAt.getTime() + 1), limit: 1 });
+  if (tick?.due_at.getTime() === dueAt.getTime()) return tick;
+  await readSchedule(db, projectId, scheduleId);
+  throw conflict(scheduleId, 'has forgotten the tick.');
 }
 
 async function makeTick(

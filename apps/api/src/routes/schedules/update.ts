@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { nanoUsdOf } from '@nightshift/agent-core';
 import {
   changeSchedule,
@@ -49,10 +50,12 @@ export function updateSchedule(app: App, context: Context): void {
       const { schedule_id } = request.params;
       const { expected_revision, ...patch } = request.body;
       const seen = await readSchedule(context.db, context.projectId, schedule_id);
+      const settings = merge(seen, patch);
       if (expected_revision !== undefined && expected_revision !== seen.revision) {
+        // A request whose answer was lost comes twice.
+        if (isDeepStrictEqual({ ...seen, ...settings }, seen)) return answerSchedule(context, schedule_id);
         throw conflict(schedule_id, `has revision ${seen.revision}, not ${expected_revision}.`);
       }
-      const settings = merge(seen, patch);
       const now = await readNow(context.db);
       if (patch.cron !== undefined || patch.time_zone !== undefined) assertRule(settings, now);
       assertJitter(settings, now);

@@ -22,7 +22,7 @@ export function listTags(app: App, context: Context): void {
           name: z.string().optional(),
           query_text: z.string().optional().describe('Part of the tag.'),
         }),
-        response: { 200: z.array(z.string()), ...problems },
+        response: { 200: z.array(z.string()).meta({ examples: [['customer', 'night']] }), ...problems },
       },
     },
     async (request, reply) => {

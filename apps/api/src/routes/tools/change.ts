@@ -5,16 +5,22 @@ import {
   deleteTool as commitDelete,
   inTransaction,
   readTool,
+  storeTool,
+  type NewTool,
   type ToolRow,
 } from '@nightshift/db';
 import { z } from 'zod';
 import type { App, Context } from '../../context.ts';
-import { problems } from '../../schemas/answers.ts';
+import { nullAnswer, problems } from '../../schemas/answers.ts';
 import { wireId } from '../../schemas/ids.ts';
 import { toolPatch, toolResponse, type ToolPatch } from '../../schemas/tool.ts';
 import { toToolResponse } from '../../wire/to-tool.ts';
+import { assertSecrets, changedUpload, isUploaded, prepareTool } from './uploaded.ts';
 
-/** Changes a tool's limit, approval, tags and metadata. Code, schema and description are fixed by the built-in or module. */
+/**
+ * Changes a tool. Of a built-in or module tool only the limit, approval, tags and metadata; code, schema and description are
+ * fixed by it.
+ */
 export function updateTool(app: App, context: Context): void {
   app.patch(
     '/v1/tools/:tool_id',
@@ -31,18 +37,39 @@ export function updateTool(app: App, context: Context): void {
     async (request) => {
       const { tool_id } = request.params;
       const { body } = request;
-      assertChangeable(await readTool(context.db, context.projectId, tool_id), body);
-      await inTransaction(context.db, (trx) =>
-        changeTool(trx, context.projectId, tool_id, {
-          return_char_limit: body.return_char_limit ?? null,
-          requires_approval: body.default_requires_approval ?? null,
-          tags: body.tags ?? null,
-          metadata: body.metadata_ ?? null,
-        }),
-      );
+      const held = await readTool(context.db, context.projectId, tool_id);
+      const upload = isUploaded(held) ? await prepareChange(context, held, body) : null;
+      if (upload === null) assertChangeable(held, body);
+      await inTransaction(context.db, async (trx) => {
+        if (upload !== null) await storeTool(trx, context.projectId, upload, held);
+        else
+          await changeTool(trx, context.projectId, tool_id, {
+            return_char_limit: body.return_char_limit ?? null,
+            requires_approval: body.default_requires_approval ?? null,
+            tags: body.tags ?? null,
+            metadata: body.metadata_ ?? null,
+          });
+      });
       return toToolResponse(await readTool(context.db, context.projectId, tool_id));
     },
   );
+}
+
+/** Checks a change of an uploaded tool and returns the whole tool. Its name and the form of its source stay. */
+async function prepareChange(context: Context, tool: ToolRow, patch: ToolPatch): Promise<NewTool> {
+  const refused = [
+    ...(patch.source_type != null && patch.source_type !== tool.source_type ? ['source_type'] : []),
+    ...(patch.json_schema?.['name'] != null && patch.json_schema['name'] !== tool.name
+      ? ['json_schema/name']
+      : []),
+  ].map((name) => ({ path: `/${name}`, message: 'cannot be changed; upload another tool' }));
+  const [first] = refused;
+  if (first !== undefined)
+    throw new NightshiftError('invalid_argument', `${first.path} ${first.message}.`, { fields: refused });
+  const prepared = await prepareTool(tool.name, changedUpload(tool, patch));
+  if (prepared === null) throw new Error(`Tool ${tool.name} is no uploaded tool.`);
+  await assertSecrets(context, prepared);
+  return { ...prepared, metadata: patch.metadata_ ?? null };
 }
 
 /** Fields that a caller may only send back unchanged. */
@@ -53,6 +80,8 @@ const FIXED = [
   'json_schema',
   'enable_parallel_execution',
 ] as const;
+/** Fields of uploaded tools alone. */
+const OF_UPLOADS = ['side_effects', 'timeout_ms', 'network', 'secrets', 'http'] as const;
 const REQUIREMENTS = ['pip_requirements', 'npm_requirements'] as const;
 
 function assertChangeable(tool: ToolRow, patch: ToolPatch): void {
@@ -63,6 +92,7 @@ function assertChangeable(tool: ToolRow, patch: ToolPatch): void {
     ...(patch.args_json_schema != null ? ['args_json_schema'] : []),
     ...FIXED.filter((name) => patch[name] != null && !isDeepStrictEqual(patch[name], held[name])),
     ...REQUIREMENTS.filter((name) => (patch[name] ?? []).length > 0),
+    ...OF_UPLOADS.filter((name) => patch[name] != null),
   ].map((name) => ({ path: `/${name}`, message: `cannot be changed: '${tool.name}' is ${owner}` }));
   const [first] = fields;
   if (first !== undefined) {
@@ -82,7 +112,7 @@ export function deleteTool(app: App, context: Context): void {
           'starts. Agents that had the tool stay without it.',
         tags: ['tools'],
         params: z.object({ tool_id: wireId('tool') }),
-        response: { 200: z.null(), ...problems },
+        response: { 200: nullAnswer, ...problems },
       },
     },
     async (request) => {

@@ -13,6 +13,9 @@ const day = z.iso.date({ error: 'must be a day such as 2030-01-31' }).refine((te
   error: 'must be a day after 1969',
 });
 
+/** A day in an answer. */
+const shownDay = z.string().meta({ format: 'date' });
+
 const grouping = z.enum(['day', 'model', 'tag', 'schedule']);
 
 const usageItem = z
@@ -38,12 +41,34 @@ const usageItem = z
 
 const usageAnswer = z
   .object({
-    from: z.string(),
-    to: z.string(),
+    from: shownDay,
+    to: shownDay,
     group_by: grouping,
     data: z.array(usageItem),
   })
-  .meta({ id: 'UsageReport' });
+  .meta({
+    id: 'UsageReport',
+    examples: [
+      {
+        from: '2026-11-30',
+        to: '2026-11-30',
+        group_by: 'day',
+        data: [
+          {
+            key: '2026-11-30',
+            runs: { completed: 998, failed: 2, cancelled: 0 },
+            steps: 1_000,
+            input_tokens: 1_840_000,
+            output_tokens: 212_000,
+            cache_write_tokens: 0,
+            cache_read_tokens: 0,
+            cost_usd: '1.45',
+            unpriced_steps: 0,
+          },
+        ],
+      },
+    ],
+  });
 
 /** Answers counts and cost by day, model, tag or schedule, also of batches that were deleted. */
 export function retrieveUsage(app: App, context: Context): void {
