@@ -1,0 +1,2 @@
+/** Version of the page, written in by the build. */
+declare const NIGHTSHIFT_VERSION: string;
