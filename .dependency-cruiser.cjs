@@ -28,6 +28,7 @@ const order = [
 
   only('libs/services/src', []),
   only('libs/queue/src', ['libs/agent-core/src']),
+  only('libs/egress/src', ['libs/agent-core/src']),
   only('libs/db/src', ['libs/agent-core/src', 'libs/services/src']),
   only('libs/intake/src', ['libs/agent-core/src', 'libs/db/src', 'libs/queue/src', 'libs/services/src']),
   // A verb takes the transaction or connection it is given, and never another verb's work.
@@ -40,26 +41,33 @@ const order = [
   only('apps/worker/src/flow-parts', [
     'libs',
     'apps/worker/src/(?!main|config|queues|ticks|flows)',
-    'apps/tool-host/src/index.ts',
+    'apps/(tool|net|sandbox)-host/src/index.ts',
   ]),
   only('apps/worker/src/flows', [
     'libs',
     'apps/worker/src/(?!main|config|queues|ticks)',
-    'apps/tool-host/src/index.ts',
+    'apps/(tool|net|sandbox)-host/src/index.ts',
   ]),
   only('apps/worker/src/(queues|ticks)', [
     'libs',
     'apps/worker/src/(?!main|config)',
-    'apps/tool-host/src/index.ts',
+    'apps/(tool|net|sandbox)-host/src/index.ts',
   ]),
-  only('apps/worker/src', ['libs', 'apps/tool-host/src/index.ts']),
+  only('apps/worker/src', ['libs', 'apps/(tool|net|sandbox)-host/src/index.ts']),
 
   // apps/api: routes <- server <- main
   only('apps/api/src/routes', ['libs', 'apps/api/src/(?!main|config|server)']),
   only('apps/api/src/server', ['libs', 'apps/api/src/(?!main|config)']),
   only('apps/api/src', ['libs']),
 
+  // client stands alone; cli <- client
+  only('libs/client/src', []),
+  only('apps/cli/src', ['libs/client/src']),
+  only('apps/dashboard/src', ['libs/client/src']),
+
   only('apps/tool-host/src', []),
+  only('apps/net-host/src', ['libs/agent-core/src', 'libs/egress/src']),
+  only('apps/sandbox-host/src', []),
   only('apps/simulator/src', []),
 ];
 
@@ -83,7 +91,7 @@ module.exports = {
       name: 'no cycles',
       comment: 'Two files that need each other are one thing, or a third one is missing.',
       severity: 'error',
-      from: {},
+      from: { pathNot: '^libs/client/src/generated/' },
       to: { circular: true },
     },
     {
@@ -121,11 +129,11 @@ module.exports = {
       name: 'config.ts is for main.ts alone',
       comment:
         'Other files receive values, whose types they may name, and never the environment. An index.ts may pass the ' +
-        'parser on to scripts; the tool host has no main.ts, its two programs are child.ts and the threads.',
+        'parser on to scripts; the hosts have no main.ts: their environment is chosen where their processes and threads start.',
       severity: 'error',
       from: {
         path: '^apps/[^/]+/src/',
-        pathNot: ['^apps/[^/]+/src/(main|index)[.]ts$', '^apps/tool-host/src/(child|threads)[.]ts$'],
+        pathNot: ['^apps/[^/]+/src/(main|index)[.]ts$', '^apps/(tool|net)-host/src/(child|threads)[.]ts$'],
       },
       to: { path: '^apps/[^/]+/src/config[.]ts$', dependencyTypesNot: ['type-only'] },
     },
@@ -159,12 +167,12 @@ module.exports = {
     },
     {
       name: 'no orphans',
-      comment: 'A file without imports that no file imports is left over.',
+      comment: 'A file without imports that no file imports is left over. guest.mjs is read as text.',
       severity: 'error',
       from: {
         orphan: true,
         path: '^(apps|libs)/[^/]+/src/',
-        pathNot: '/(index|main|config)[.]tsx?$|[.]d[.]ts$',
+        pathNot: '/(index|main|config)[.]tsx?$|[.]d[.]ts$|^apps/sandbox-host/src/guest[.]mjs$',
       },
       to: {},
     },

@@ -59,6 +59,8 @@ export default defineConfig(
     '.nx/**',
     // Programs that tests run, some of them broken on purpose.
     '**/test/fixtures/**',
+    // Written by `npm run gen-client`.
+    'libs/client/src/generated/**',
   ]),
   {
     files: ['**/*.{ts,tsx}'],
@@ -195,6 +197,25 @@ export default defineConfig(
             },
           ],
         },
+      ],
+    },
+  },
+  {
+    files: ['libs/client/src/**/*.ts'],
+    ignores: ['libs/client/src/create-from-file.ts'],
+    rules: {
+      'no-restricted-imports': [
+        'error',
+        {
+          patterns: [{ regex: '^node:', message: 'The client runs in browsers, Bun and Deno, too.' }],
+        },
+      ],
+      'no-restricted-globals': [
+        'error',
+        ...['process', 'Buffer', 'require'].map((name) => ({
+          name,
+          message: 'The client runs in browsers, Bun and Deno, too.',
+        })),
       ],
     },
   },

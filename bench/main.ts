@@ -15,6 +15,7 @@ import { fleet } from './scenarios/fleet.ts';
 import { compose } from './scenarios/compose.ts';
 import { forget } from './scenarios/forget.ts';
 import { cost } from './scenarios/cost.ts';
+import { dashboard } from './scenarios/dashboard.ts';
 import { results } from './scenarios/results.ts';
 import { status } from './scenarios/status.ts';
 import { upload } from './scenarios/upload.ts';
@@ -35,6 +36,7 @@ const SCENARIOS: Record<Exclude<Mode, 'compare'>, (bench: Bench) => Promise<Scen
   cost,
   forget,
   'added-time': addedTime,
+  dashboard,
 };
 
 async function main(args: readonly string[]): Promise<void> {

@@ -35,7 +35,8 @@ export type Mode =
   | 'upload'
   | 'cost'
   | 'forget'
-  | 'added-time';
+  | 'added-time'
+  | 'dashboard';
 
 /** Default sizes of the comparison. */
 export const RUNS_COMPARED: readonly number[] = [1_000, 10_000];
@@ -65,6 +66,7 @@ const MODES = [
   'cost',
   'forget',
   'added-time',
+  'dashboard',
 ] as const;
 const OF_A_PRODUCT_SETUP = ['server', 'queue', 'env', 'timeout'];
 /** Flags that each mode takes; any other flag is an error. */
@@ -79,11 +81,12 @@ const FLAGS_OF: Record<Mode, readonly string[]> = {
   cost: ['cost', 'cost-before', 'out', 'runs', ...OF_A_PRODUCT_SETUP],
   forget: ['forget', 'kept', 'runs', ...OF_A_PRODUCT_SETUP],
   'added-time': ['added-time', 'runs', 'env', 'timeout'],
+  dashboard: ['dashboard', 'runs', 'server', 'queue', 'timeout'],
 };
 
 export const HELP = `npm run bench -- [flags]
 
-  --runs 1k,10k,100k   runs of each measurement (default 1k,10k; --against: 10k; --status, --compose and --fleet: 100k;
+  --runs 1k,10k,100k   runs of each measurement (default 1k,10k; --against: 10k; --status, --compose, --fleet and --dashboard: 100k;
                        --results: 1m; --upload: 1m lines; --cost: 20 of each workload; --forget: 20k)
   --engines a,b        lines to measure, in this order (default: all); ${LINES.map((line) => line.name).join(', ')}
   --reps 3             interleaved repetitions of each
@@ -106,6 +109,7 @@ One of these replaces the comparison; flags above that do not apply to it are re
   --forget             measure removing a million steps beside a night, and the audit of a night on top of kept steps
     --kept 10m         steps that are kept, made by SQL
   --added-time         measure the time between a step's end at the provider and the next create
+  --dashboard          measure the pages of a large batch and of a large review in Chromium
 `;
 
 /** Reads the command line. Throws an error that names the flag. */
@@ -133,6 +137,7 @@ export function readOptions(args: readonly string[]): Options | 'help' {
       forget: { type: 'boolean', default: false },
       kept: { type: 'string' },
       'added-time': { type: 'boolean', default: false },
+      dashboard: { type: 'boolean', default: false },
       help: { type: 'boolean', default: false },
     },
   });

@@ -345,11 +345,10 @@ export const MUTANTS: readonly Mutant[] = [
       let tries = 0;
       return withDeps(({ tools }) => ({
         tools: {
-          runCalls: (calls) => {
+          ...tools,
+          run: (call, options) => {
             hit();
-            return tools.runCalls(
-              calls.map((call) => ({ ...call, idempotency_key: `${call.idempotency_key}/${++tries}` })),
-            );
+            return tools.run({ ...call, idempotency_key: `${call.idempotency_key}/${++tries}` }, options);
           },
         },
       }))(hit);

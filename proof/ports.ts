@@ -1,12 +1,8 @@
 /** The ports of a simulated worker. Each call is an effect of the world, which may delay or lose it. */
-import type {
-  BellPort,
-  CallbackPort,
-  ToolPort,
-  ToolReply,
-  ToolRequest,
-} from '../apps/worker/src/flow-parts/deps.ts';
+import type { BellPort, CallbackPort } from '../apps/worker/src/flow-parts/deps.ts';
 import type { ProviderPort, ResultsOutcome } from '../apps/worker/src/provider/port.ts';
+import type { ToolReply, ToolRequest } from '../apps/worker/src/tools/runner.ts';
+import type { ToolPort } from '../test/runners-of.ts';
 import { createProviderClock, momentNow } from '../apps/worker/src/provider/provider-clock.ts';
 import { blobBytes } from './replace-globals.ts';
 import type { Provider } from './provider.ts';

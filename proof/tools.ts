@@ -1,7 +1,7 @@
 /** Simulates module tools and counts their effects by key and by arguments. */
 import type { JsonObject } from '../libs/agent-core/src/index.ts';
 import type { ModuleTool } from '../libs/db/src/index.ts';
-import type { ToolReply, ToolRequest } from '../apps/worker/src/flow-parts/deps.ts';
+import type { ToolReply, ToolRequest } from '../apps/worker/src/tools/runner.ts';
 import type { Random } from './random.ts';
 
 const input_schema: JsonObject = {

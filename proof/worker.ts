@@ -1,12 +1,5 @@
 import type pg from 'pg';
-import { createDefinitionCache } from '../apps/worker/src/flow-parts/requests/definition-cache.ts';
-import type {
-  BellPort,
-  CallbackPort,
-  FlowDeps,
-  FlowSettings,
-  ToolPort,
-} from '../apps/worker/src/flow-parts/deps.ts';
+import type { BellPort, CallbackPort, FlowDeps, FlowSettings } from '../apps/worker/src/flow-parts/deps.ts';
 import {
   createQuickTools,
   QUICK_TOOLS_POLICY_DEFAULT,
@@ -19,7 +12,9 @@ import { createLeaseKeeper } from '../apps/worker/src/leases/keeper.ts';
 import type { ProviderPort } from '../apps/worker/src/provider/port.ts';
 import { createPumps, type Pumps } from '../apps/worker/src/queues/pumps.ts';
 import { startSweepTimer } from '../apps/worker/src/ticks/sweep-timer.ts';
+import { runnersOf, type ToolPort } from '../test/runners-of.ts';
 import { connect, releaseAllLeases } from '../libs/db/src/index.ts';
+import { createDefinitionCache } from '../libs/intake/src/index.ts';
 import { isError, SHIPPED_PRICES } from '../libs/agent-core/src/index.ts';
 import type { Random } from './random.ts';
 import { createActor, CutConnection, currentActor, type Actor, type World } from './world.ts';
@@ -134,7 +129,8 @@ export function startSimulatedWorker(
     const whole: FlowDeps = {
       db,
       provider: parts.provider,
-      tools: parts.tools,
+      tools: runnersOf(parts.tools),
+      callSlots: createSlots(2),
       bell: parts.bell,
       callbacks: parts.callbacks,
       leases,

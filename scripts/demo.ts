@@ -20,7 +20,7 @@ import {
   refuseOthersDirectory,
 } from './stack/data-directory.ts';
 import { wantedPort } from './stack/port.ts';
-import { apiSettings, checkApiKey, providerWithKey, workerSettings } from './stack/settings.ts';
+import { apiSettings, checkKeys, providerWithKey, workerSettings } from './stack/settings.ts';
 import { workOnStack } from './stack/signals.ts';
 import { startStack, type Stack } from './stack/stack.ts';
 
@@ -67,7 +67,7 @@ const startedAt = performance.now();
 // Before anything is removed or started.
 const port = orEnd(wantedPort);
 orEnd(() => {
-  checkApiKey(process.env);
+  checkKeys(process.env);
   makeInDataDirectory(dataDir);
   if (flags.fresh) {
     refuseOthersDirectory(dataDir);

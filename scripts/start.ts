@@ -1,22 +1,20 @@
 import { join } from 'node:path';
 import { parseQueueUrl } from '../libs/queue/src/index.ts';
 import { createShutdown } from '../libs/services/src/index.ts';
+import { buildDashboard } from './dashboard/build-dashboard.ts';
 import { endWith, given, readCommandLine, wholeNumber } from './command-line.ts';
 import {
   dataDirectory,
   emptyDataDirectory,
+  forgetApiUrl,
+  keepApiUrl,
   makeInDataDirectory,
   refuseOthersDirectory,
 } from './stack/data-directory.ts';
 import { keepRunning } from './stack/keep-running.ts';
 import { PORT_DEFAULT, wantedPort } from './stack/port.ts';
-import {
-  absolutePaths,
-  apiSettings,
-  checkApiKey,
-  providerWithKey,
-  workerSettings,
-} from './stack/settings.ts';
+import { absolutePaths, apiSettings, checkKeys, providerWithKey, workerSettings } from './stack/settings.ts';
+import { createSignInLink } from './stack/sign-in-link.ts';
 import { heedSignals } from './stack/signals.ts';
 import { startStack, type Stack } from './stack/stack.ts';
 
@@ -52,7 +50,8 @@ if (stack !== undefined && !shutdown.isRequested()) {
       if (shutdown.request() === 'first') void stop(1);
     },
   });
-  announce(stack);
+  keepApiUrl(dataDir, stack.apiUrl);
+  announce(stack, await createSignInLink(stack));
 }
 
 async function stop(exitCode: number): Promise<void> {
@@ -60,11 +59,15 @@ async function stop(exitCode: number): Promise<void> {
   console.error('Stopping …');
   // A failing start stops its own parts.
   const started = await starting.catch(() => undefined);
+  if (started !== undefined) forgetApiUrl(dataDir, started.apiUrl);
   await started?.stop();
   process.exit(exitCode);
 }
 
-function announce({ apiUrl, apiKey, workers: { length: workers }, simulatorControlUrl }: Stack): void {
+function announce(
+  { apiUrl, apiKey, workers: { length: workers }, simulatorControlUrl }: Stack,
+  link: string,
+): void {
   const { port } = new URL(apiUrl);
   const isAnother = given('PORT') === undefined && port !== String(PORT_DEFAULT);
   console.log(
@@ -72,6 +75,8 @@ function announce({ apiUrl, apiKey, workers: { length: workers }, simulatorContr
       '',
       `  API       ${apiUrl}`,
       `  API key   ${apiKey}`,
+      `  dashboard ${link}`,
+      '            (signs in once, within ten minutes)',
       `  model     ${simulatorControlUrl === null ? `real: ${providerWithKey(process.env)}` : 'simulated (set ANTHROPIC_API_KEY for the real one)'}`,
       `  workers   ${workers}${workers === 1 ? ' (WORKERS for more)' : ''}`,
       `  logs      ${join(dataDir, 'logs')}`,
@@ -79,6 +84,7 @@ function announce({ apiUrl, apiKey, workers: { length: workers }, simulatorContr
       ...(isAnother
         ? [`  Port ${PORT_DEFAULT} is in use by another program; this start uses ${port}.`, '']
         : []),
+      '  npx nightshift ls    lists batches; --help shows what else it can.',
       '  Ctrl-C stops everything; accepted work goes on at the next start.',
       '',
     ].join('\n'),
@@ -90,12 +96,17 @@ async function start(): Promise<Stack> {
   const queueUrl = given('QUEUE_URL');
   if (queueUrl !== undefined) parseQueueUrl(queueUrl);
   const wanted = wantedPort();
-  checkApiKey(process.env);
+  checkKeys(process.env);
   makeInDataDirectory(dataDir);
   if (flags.fresh) {
     refuseOthersDirectory(dataDir);
     emptyDataDirectory(dataDir);
   }
+  await buildDashboard().catch((error: unknown) => {
+    console.error(
+      `The dashboard is not built anew, and the API works without it: ${(error as Error).message}`,
+    );
+  });
   console.error(`Starting the database, the API and ${count === 1 ? 'a worker' : `${count} workers`} …`);
   return startStack({
     dataDir,

@@ -62,6 +62,9 @@ const CHECKS_OF_THE_REST: readonly Check[] = [
   },
 ];
 
+/** What the tests in a browser open. */
+const BUILD: Check = { name: 'build of the dashboard', command: ['node', 'scripts/build-dashboard.ts'] };
+
 /** First signal that asked this process to end. */
 let told: NodeJS.Signals | undefined;
 const running = new Set<ChildProcess>();
@@ -81,6 +84,7 @@ async function main(filters: string[]): Promise<number> {
     failedChecks += await countFailed(CHECKS_OF_THE_REST, 2);
   }
 
+  failedChecks += await countFailed([BUILD], 1);
   const tests = await runTests(filters);
   endIfTold();
   const total = { ...tests, failed: tests.failed + failedChecks };

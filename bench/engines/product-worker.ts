@@ -3,6 +3,9 @@ import { createRequire } from 'node:module';
 import type pgModule from 'pg';
 import { startToolHost } from '../../apps/tool-host/src/index.ts';
 import { readConfig } from '../../apps/worker/src/config.ts';
+import { startNetHost } from '../../apps/net-host/src/index.ts';
+import { createLazyHost } from '../../apps/worker/src/tools/lazy-host.ts';
+import { createModuleRunner } from '../../apps/worker/src/tools/module/module-runner.ts';
 import { startWorker, type Worker } from '../../apps/worker/src/worker.ts';
 import { createPool } from '../../libs/services/src/index.ts';
 import { watchEventLoop } from '../measure/event-loop.ts';
@@ -54,6 +57,7 @@ const tools = await startToolHost({
   ...(config.tool_threads > 0 ? { threads: config.tool_threads } : {}),
   threadMemoryMb: config.tool_thread_memory_mb,
 });
+const netHost = createLazyHost(() => startNetHost({}));
 let worker: Worker | undefined;
 let loop = watchEventLoop();
 
@@ -63,7 +67,8 @@ async function start(): Promise<void> {
   worker = await startWorker(config, {
     pool,
     provider,
-    tools,
+    runners: { module: createModuleRunner(tools, netHost) },
+    listTools: () => tools.listTools(),
     log: {
       report: ({ flow, ...detail }) => tell({ kind: 'report', flow, detail }),
       failure: (flow, error) => tell({ kind: 'failure', flow, message: String(error) }),
@@ -74,7 +79,7 @@ async function start(): Promise<void> {
 
 async function stop(): Promise<void> {
   await worker?.stop();
-  await tools.close();
+  await Promise.all([tools.close(), netHost.close()]);
   await pool.end();
   process.exit(0);
 }

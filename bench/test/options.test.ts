@@ -97,6 +97,7 @@ test.each([
   [['--against', 'HEAD', '--runs', '1k,2k'], '--against takes one number of --runs.'],
   [['--status', '--server', 'stock,tuned'], '--status takes one --server.'],
   [['--fleet', '--out', 'figures.json'], '--out does not apply to --fleet.'],
+  [['--dashboard', '--env', 'LEASE_MS=5000'], '--env does not apply to --dashboard.'],
   [['--cost', '--runs', '10,20'], '--cost takes one number of --runs.'],
   [['--status', '--queue', 'redis'], '--status takes --queue postgres or none.'],
   [

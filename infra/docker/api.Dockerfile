@@ -2,7 +2,7 @@
 #   docker build -f infra/docker/api.Dockerfile -t nightshift-api .
 #   docker run --rm -e DATABASE_URL -e QUEUE_URL nightshift-api node scripts/migrate.ts
 #   docker run --init --read-only -e DATABASE_URL -e QUEUE_URL -e NIGHTSHIFT_API_KEY -p 127.0.0.1:8283:8283 nightshift-api
-# It runs the sources as they are (Node strips the types), so there is no build stage. Run it with --init: Node is no
+# It runs the sources as they are (Node strips the types); the dashboard alone is built. Run it with --init: Node is no
 # init process, and one belongs above everything that starts children.
 
 FROM node:24.21-bookworm-slim AS dependencies
@@ -19,6 +19,23 @@ COPY libs/services/package.json libs/services/
 RUN --mount=type=cache,target=/root/.npm \
     npm ci --omit=dev --omit=optional --ignore-scripts --no-audit --no-fund --workspace @nightshift/api
 
+# The dashboard is built from its own and the client's sources; its packages do not reach the image.
+FROM node:24.21-bookworm-slim AS dashboard
+WORKDIR /app
+COPY package.json package-lock.json ./
+COPY apps/dashboard/package.json apps/dashboard/
+COPY libs/client/package.json libs/client/
+RUN --mount=type=cache,target=/root/.npm \
+    npm ci --ignore-scripts --no-audit --no-fund --workspace @nightshift/dashboard
+COPY tsconfig.base.json ./
+COPY libs/client/src libs/client/src
+COPY apps/dashboard/index.html apps/dashboard/vite.config.ts apps/dashboard/tsconfig.json apps/dashboard/
+COPY apps/dashboard/public apps/dashboard/public
+COPY apps/dashboard/src apps/dashboard/src
+COPY scripts/command-line.ts scripts/build-dashboard.ts scripts/
+COPY scripts/dashboard scripts/dashboard
+RUN node scripts/build-dashboard.ts
+
 FROM node:24.21-bookworm-slim
 ENV NODE_ENV=production \
     HOST=0.0.0.0 \
@@ -32,7 +49,8 @@ COPY libs/intake/src libs/intake/src
 COPY libs/queue/src libs/queue/src
 COPY libs/services/src libs/services/src
 COPY apps/api/src apps/api/src
-COPY scripts/command-line.ts scripts/migrate.ts scripts/
+COPY scripts/command-line.ts scripts/migrate.ts scripts/rotate-secrets.ts scripts/
+COPY --from=dashboard /app/apps/dashboard/dist apps/dashboard/dist
 # The only place that is written to; the rest may be mounted read-only.
 RUN install -d -o node -g node /data
 VOLUME /data

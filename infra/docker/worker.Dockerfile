@@ -10,8 +10,11 @@ WORKDIR /app
 COPY package.json package-lock.json ./
 COPY apps/worker/package.json apps/worker/
 COPY apps/tool-host/package.json apps/tool-host/
+COPY apps/net-host/package.json apps/net-host/
+COPY apps/sandbox-host/package.json apps/sandbox-host/
 COPY libs/agent-core/package.json libs/agent-core/
 COPY libs/db/package.json libs/db/
+COPY libs/egress/package.json libs/egress/
 COPY libs/intake/package.json libs/intake/
 COPY libs/queue/package.json libs/queue/
 COPY libs/services/package.json libs/services/
@@ -28,10 +31,13 @@ WORKDIR /app
 COPY --from=dependencies /app ./
 COPY libs/agent-core/src libs/agent-core/src
 COPY libs/db/src libs/db/src
+COPY libs/egress/src libs/egress/src
 COPY libs/intake/src libs/intake/src
 COPY libs/queue/src libs/queue/src
 COPY libs/services/src libs/services/src
 COPY apps/tool-host/src apps/tool-host/src
+COPY apps/net-host/src apps/net-host/src
+COPY apps/sandbox-host/src apps/sandbox-host/src
 COPY apps/worker/src apps/worker/src
 # Request bodies on their way out lie here, each until it is sent. Nothing here is needed after a restart.
 RUN install -d -o node -g node /data

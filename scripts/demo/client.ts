@@ -1,29 +1,20 @@
 import { join } from 'node:path';
+import { createNightshift } from '../../libs/client/src/index.ts';
 
-/** The demo's client of the HTTP API. */
+/** Reads and posts JSON by path. */
 export interface Client {
   get<T>(path: string): Promise<T>;
   post<T>(path: string, body: unknown): Promise<T>;
 }
 
-/** Creates a client. A failed request throws an error with the service's explanation. */
-export function createClient(apiUrl: string, apiKey: string): Client {
-  const call = async <T>(method: string, path: string, body?: unknown): Promise<T> => {
-    const answer = await fetch(`${apiUrl}${path}`, {
-      method,
-      headers: {
-        authorization: `Bearer ${apiKey}`,
-        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-      },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    });
-    const text = await answer.text();
-    if (!answer.ok) throw new Error(`${method} ${path} → ${answer.status} ${text.slice(0, 500)}`);
-    return JSON.parse(text) as T;
-  };
+/** Creates a client. Requests without an answer are repeated; a refused request throws the API's sentence. */
+export function createClient(url: string, apiKey: string): Client {
+  const { request } = createNightshift({ url, apiKey });
+  const call = async <T>(...wanted: Parameters<typeof request>): Promise<T> =>
+    (await (await request(...wanted)).json()) as T;
   return {
     get: (path) => call('GET', path),
-    post: (path, body) => call('POST', path, body),
+    post: (path, json) => call('POST', path, { json }),
   };
 }
 

@@ -1,17 +1,50 @@
-import { accessSync, constants, existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
+import {
+  accessSync,
+  constants,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { join, resolve } from 'node:path';
 import { holdDirectory } from '../../libs/services/src/index.ts';
 import { given } from '../command-line.ts';
 
-/** Names that the stack and the demo write. Node and the lock of an install belong to the bootstrap. */
-const WRITTEN = /^(pg|logs|simulator|worker-\d+|api-key|demo)$/;
+/**
+ * Names that the stack and the demo write. Node and the lock of an install belong to the bootstrap. `secrets-key` stays: a
+ * database of DATABASE_URL, which is not removed, may hold secrets of it.
+ */
+const WRITTEN = /^(pg|logs|simulator|worker-\d+|api-key|api-url|demo)$/;
 
 /** Marks of a directory with an earlier start, even an incomplete one. */
-const SIGNS = ['pg/password', 'pg/cluster/PG_VERSION', 'api-key', 'logs/simulator.log', 'logs/worker-1.log'];
+const SIGNS = [
+  'pg/password',
+  'pg/cluster/PG_VERSION',
+  'api-key',
+  'api-url',
+  'logs/simulator.log',
+  'logs/worker-1.log',
+];
 
 /** Returns the absolute path of DATA_DIR: the stack's programs have another working directory. */
 export function dataDirectory(): string {
   return resolve(given('DATA_DIR') ?? '.data');
+}
+
+/** File with the address of the running API, which the command reads. */
+const urlFileOf = (dataDir: string): string => join(dataDir, 'api-url');
+
+/** Tells the command where the API listens. */
+export function keepApiUrl(dataDir: string, url: string): void {
+  writeFileSync(urlFileOf(dataDir), `${url}\n`);
+}
+
+/** Removes the address of an API that has ended, unless another start has written its own. */
+export function forgetApiUrl(dataDir: string, url: string): void {
+  const file = urlFileOf(dataDir);
+  if (existsSync(file) && readFileSync(file, 'utf8').trim() === url) rmSync(file);
 }
 
 /** Makes a directory. Throws an error with DATA_DIR when it cannot be written to. */

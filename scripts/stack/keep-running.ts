@@ -15,6 +15,10 @@ const CHECK_INTERVAL_MS = 5_000;
 const ANSWER_MS = 5_000;
 /** Unanswered checks in a row before a process is replaced: a minute for a paused process. */
 const UNANSWERED_MAX = 6;
+/** Wait for the last lines of a process that has ended. Unit: ms. */
+const LAST_LINES_MS = 1_000;
+/** A worker's last line but one before it ends because of a drain. */
+const DRAINED = '"msg":"worker is drained"';
 
 export interface Watcher {
   /** Prints a line on the terminal. */
@@ -54,8 +58,8 @@ async function untilSilent(stack: Stack, process: StackProcess, time: WatchTime)
 }
 
 /**
- * Restarts every process of the stack that ends, and kills a process that leaves its liveness checks
- * unanswered. Stops when the returned function is called, after {@link HOPELESS_MS} without a successful
+ * Restarts every process of the stack that ends, except a worker that was drained and ended with code 0, and
+ * kills a process that leaves its liveness checks unanswered. Stops when the returned function is called, after {@link HOPELESS_MS} without a successful
  * start, or when the embedded database ends.
  */
 export function keepRunning(stack: Stack, watcher: Watcher, time = MACHINE_TIME): () => void {
@@ -67,6 +71,8 @@ export function keepRunning(stack: Stack, watcher: Watcher, time = MACHINE_TIME)
     let endsInARow = 0;
     while (!isStopped()) {
       const since = time.now();
+      const told = { isDrained: false };
+      running.onLine((line) => (told.isDrained ||= line.includes(DRAINED)));
       const isSilent = await Promise.race([
         running.ended.then(() => false),
         untilSilent(stack, running, time).then(() => true),
@@ -77,6 +83,13 @@ export function keepRunning(stack: Stack, watcher: Watcher, time = MACHINE_TIME)
         await running.kill();
       }
       if (isStopped()) return;
+      // A process of a tool may hold the output open, so the wait is bounded.
+      const hasExited = !isSilent && (await running.ended) === 0;
+      if (hasExited) await Promise.race([running.closed, time.pause(LAST_LINES_MS)]);
+      if (hasExited && told.isDrained) {
+        watcher.say(`${name} was drained and has ended; it is not started again until the next start`);
+        return;
+      }
       const endedAt = time.now();
       endsInARow = endedAt - since < STEADY_MS ? endsInARow + 1 : 1;
       watcher.say(`${name} ended (${running.endedBy()}); starting it again`);

@@ -32,6 +32,8 @@ export interface StackProcess {
   /** Tells whether the process has not ended. */
   alive(): boolean;
   readonly ended: Promise<number | null>;
+  /** Resolves after the end, once the listeners have all lines. */
+  readonly closed: Promise<unknown>;
   /** Describes the end: a signal's name, `code 1`, or why the process did not start. */
   endedBy(): string;
   /** Resolves at the end with an error for a waiting caller: the process's message and its log. */
@@ -109,6 +111,7 @@ export function startProcess(
     pid: child.pid ?? 0,
     logFile,
     ended,
+    closed,
     endedBy,
     failure,
     alive: () => child.exitCode === null && child.signalCode === null,

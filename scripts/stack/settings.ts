@@ -1,6 +1,7 @@
 import { delimiter, resolve } from 'node:path';
 import { environment as apiEnvironment, VARIABLES as API_VARIABLES } from '../../apps/api/src/config.ts';
 import { VARIABLES as WORKER_VARIABLES } from '../../apps/worker/src/config.ts';
+import { SECRETS_KEY_RULE, SECRETS_KEYS_RULE } from '../../libs/intake/src/index.ts';
 import { parseQueueUrl } from '../../libs/queue/src/index.ts';
 import { safeUrl } from '../../libs/services/src/index.ts';
 
@@ -21,6 +22,7 @@ const SET_BY_THE_STACK: ReadonlySet<string> = new Set([
   'SIMULATOR_URL',
   'PORT',
   'NIGHTSHIFT_API_KEY',
+  'SECRETS_KEY',
 ]);
 
 /** Returns the host, in URL form, at which this machine reaches an API that listens on `HOST`. */
@@ -96,16 +98,21 @@ export function workerSettings(env: Environment): Record<string, string> {
   );
 }
 
+/** The rules of keys. */
+const KEY_RULES = {
+  NIGHTSHIFT_API_KEY: 'must have at least 16 characters, all visible ASCII: no blanks, no line breaks',
+  SECRETS_KEY: SECRETS_KEY_RULE,
+  SECRETS_KEYS_OLD: SECRETS_KEYS_RULE,
+} as const;
+
 /**
- * Checks NIGHTSHIFT_API_KEY by the API's rule, before anything starts. An empty one counts as absent.
+ * Checks keys by the API's rules, before anything starts. An empty one counts as absent.
  * Throws an error without the key.
  */
-export function checkApiKey(env: Environment): void {
-  const key = env['NIGHTSHIFT_API_KEY'] || undefined;
-  if (apiEnvironment.shape.NIGHTSHIFT_API_KEY.safeParse(key).success) return;
-  throw new Error(
-    'NIGHTSHIFT_API_KEY must have at least 16 characters, all visible ASCII: no blanks, no line breaks.',
-  );
+export function checkKeys(env: Environment): void {
+  for (const name of Object.keys(KEY_RULES) as (keyof typeof KEY_RULES)[])
+    if (!apiEnvironment.shape[name].safeParse(env[name] || undefined).success)
+      throw new Error(`${name} ${KEY_RULES[name]}.`);
 }
 
 /** Returns the operator's variables for the API that the stack does not set. */

@@ -8,6 +8,7 @@ import {
   migrateToLatest,
   type Database,
 } from '../../libs/db/src/index.ts';
+import { keepSecretsKey } from '../../libs/intake/src/index.ts';
 import { checkQueue } from '../../libs/queue/src/index.ts';
 import {
   checkRedis,
@@ -138,6 +139,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
       livez.set('simulator', `${provider.env['ANTHROPIC_BASE_URL'] ?? ''}/v1/models`);
     }
     const apiKey = (process.env.NIGHTSHIFT_API_KEY ?? '') || (await keepApiKey(dataDir)).key;
+    const secretsKey = (process.env['SECRETS_KEY'] ?? '') || (await keepSecretsKey(dataDir)).key;
     const host = options.apiEnv?.['HOST'];
     const portIsFixed = options.portIsFixed === true && options.port !== 0;
     let port = await freePort(options.port, portIsFixed, host);
@@ -154,6 +156,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
           DATA_DIR: dataDir,
           EXIT_WITH_PARENT: '1',
           NIGHTSHIFT_API_KEY: apiKey,
+          SECRETS_KEY: secretsKey,
           // The API reports the provider; it needs no real key for that.
           ...(options.anthropicApiKey === undefined ? {} : { ANTHROPIC_API_KEY: 'set' }),
           ...options.apiEnv,
@@ -202,6 +205,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
           QUEUE_URL: queueUrl,
           DATA_DIR: join(dataDir, name),
           TOOLS_DIR: options.toolsDir,
+          SECRETS_KEY: secretsKey,
           EXIT_WITH_PARENT: '1',
           HEALTH_PORT: '0',
           WORKER_NAME: name,

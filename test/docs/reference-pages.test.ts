@@ -60,6 +60,6 @@ test('the pages name the slower poll interval of old provider batches', () => {
 test('the page of variables says that there are more tool threads than TOOL_THREADS', () => {
   const { text = '' } = referencePages().find(({ file }) => file === 'configuration.md') ?? {};
   expect(text).toMatch(
-    /^\| `TOOL_THREADS` \|[^|]*\bquick calls\b[^|]*\btwice as many more, at least two, are added\b/m,
+    /^\| `TOOL_THREADS` \|[^|]*\bfast calls\b[^|]*\bWhile calls wait, fast and slow calls have up to twice this number plus one each\b/m,
   );
 });

@@ -151,6 +151,7 @@ test('with a key and an address the worker uses the real provider, and each stor
     TOOL_THREAD_MEMORY_MB: '512',
     CALLBACK_SECRET: `whsec_${'a'.repeat(32)}`,
     CALLBACK_ALLOW_PRIVATE: '1',
+    SECRETS_KEY: '00'.repeat(32),
     WORKSPACE_SHARED: '0',
   };
   const config = readWorkerConfig(environmentInside('worker', variables));
@@ -162,6 +163,8 @@ test('with a key and an address the worker uses the real provider, and each stor
   expect(config.tool_threads).toBe(8);
   expect(config.tool_thread_memory_mb).toBe(512);
   expect(config.callbacks).toMatchObject({ secret: variables.CALLBACK_SECRET, allow_private: true });
+  for (const keys of [config.secrets_keys, readApiConfig(environmentInside('api', variables)).secretsKeys])
+    expect(keys.current?.id).toBe('66687aadf862bd77');
   expect(config.settings.workspace_is_ours).toBe(true);
   expect(new URL(config.database_url).password).toBe('one');
   expect(new URL(config.queue_url).password).toBe('two');

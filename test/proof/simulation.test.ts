@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, inject, test, vi } from 'vitest';
-import type { ToolRequest } from '../../apps/worker/src/flow-parts/deps.ts';
+import type { ToolRequest } from '../../apps/worker/src/tools/runner.ts';
 import { claimCredential, releaseCredential } from '../../libs/db/src/index.ts';
 import { openProofDatabase, type ProofDatabase } from '../../proof/database.ts';
 import { findStrays } from '../../proof/oracles.ts';
@@ -135,14 +135,17 @@ test('the work of a killed worker is taken over, even when another worker has it
 test('a repeated call with another key is noticed by its arguments', () => {
   const call = (tool_name: string, idempotency_key: string, note: string): ToolRequest => ({
     call_id: idempotency_key,
+    kind: 'module',
     tool_name,
     arguments: { note },
     agent_id: 'agent',
     run_id: 'run',
     tool_use_id: 'toolu',
     idempotency_key,
+    side_effects: 'none',
     timeout_ms: 1_000,
     result_char_limit: 1_000,
+    source: null,
   });
   const tools = createToolWorld(createRandom('tools'), 0);
   tools.run(['a', 'b'].map((note) => call('look_up', note, 'of no effect')));

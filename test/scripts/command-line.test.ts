@@ -24,6 +24,7 @@ const commands = [
   'gen-docs',
   'killpoints',
   'migrate',
+  'rotate-secrets',
   'sabotage',
   'simulate',
   'start',

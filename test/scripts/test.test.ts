@@ -28,6 +28,7 @@ function makeRepository(quick: readonly string[] = []): {
   onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
   const copied = ['scripts/test.ts', 'test/reporter.ts', 'package.json'];
   for (const file of copied) cpSync(join(root, file), join(directory, file));
+  writeFileSync(join(directory, 'scripts/build-dashboard.ts'), '');
   const calls = join(directory, 'calls');
   const toolOf = (name: string): string => join(directory, 'node_modules/.bin', name);
   for (const name of ['nx', 'tsc', 'eslint', 'depcruise', 'prettier', 'cspell', 'vitest']) {

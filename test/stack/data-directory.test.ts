@@ -12,13 +12,14 @@ import {
 let dir: string;
 
 /** Files of a machine that started with an old Node and ran everything. */
-const FOREIGN = ['node', 'install.lock', 'bench', 'notes.txt'];
-const OWN = ['pg', 'logs', 'simulator', 'demo', 'worker-1', 'worker-12', 'api-key'];
+const FOREIGN = ['node', 'install.lock', 'bench', 'notes.txt', 'secrets-key'];
+const OWN = ['pg', 'logs', 'simulator', 'demo', 'worker-1', 'worker-12', 'api-key', 'api-url'];
 
 beforeEach(() => {
   dir = mkdtempSync(join(tmpdir(), 'nightshift-data-'));
   for (const name of [...FOREIGN, ...OWN]) {
-    if (name.includes('.txt') || name === 'api-key') writeFileSync(join(dir, name), 'text');
+    if (name.includes('.txt') || name.includes('-key') || name.startsWith('api-'))
+      writeFileSync(join(dir, name), 'text');
     else mkdirSync(join(dir, name, 'inner'), { recursive: true });
   }
 });
@@ -46,6 +47,8 @@ test('a missing directory counts as empty', () => {
 test('a directory without a sign of a start is not emptied, whatever names it holds', () => {
   refuseOthersDirectory(dir);
   rmSync(join(dir, 'api-key'));
+  refuseOthersDirectory(dir);
+  rmSync(join(dir, 'api-url'));
   expect(() => refuseOthersDirectory(dir)).toThrow(
     /where nothing seems to have been started: .* Remove demo, logs, pg, simulator, worker-1, worker-12 yourself/,
   );

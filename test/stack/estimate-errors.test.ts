@@ -2,7 +2,7 @@ import type {} from '../../test/global-setup.ts';
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
 import { buildServer } from '../../apps/api/src/index.ts';
 import { openHouse, type House } from '../../apps/worker/test/flows/house.ts';
-import type { ToolPort } from '../../apps/worker/src/flow-parts/deps.ts';
+import type { ToolPort } from '../runners-of.ts';
 import { memoryLabels, readSamples, type ReleaseNote } from '../../scripts/samples/sample.ts';
 import {
   buildBlocks,

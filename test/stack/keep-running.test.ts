@@ -11,7 +11,10 @@ const START_MS = 900;
 const MINUTE = 60_000;
 
 const ended = (how: Promise<null>): StackProcess => {
-  const known = { name: 'worker-1', ended: how, endedBy: () => 'SIGKILL', alive: () => false };
+  const known = {
+    ...{ name: 'worker-1', ended: how, closed: how, endedBy: () => 'SIGKILL', alive: () => false },
+    onLine: () => undefined,
+  };
   return known as Partial<StackProcess> as StackProcess;
 };
 
@@ -77,6 +80,28 @@ test('after ten minutes of failed starts the watch gives up with the last reason
 test('a restart at the first try is reported in one line', async () => {
   const { said } = await watch(0);
   expect(said).toEqual(['worker-1 ended (SIGKILL); starting it again']);
+});
+
+test.each([
+  [0, true, 'worker-1 was drained and has ended; it is not started again until the next start'],
+  [0, false, 'worker-1 ended (code 0); starting it again'],
+  [1, true, 'worker-1 ended (code 1); starting it again'],
+])('after an end with code %i, drained: %o, the terminal says: %s', async (code, isDrained, line) => {
+  const said = Promise.withResolvers<string>();
+  const known: Partial<StackProcess> = {
+    ...{ name: 'worker-1', closed: Promise.resolve(), ended: Promise.resolve(code), alive: () => false },
+    endedBy: () => `code ${code}`,
+    onLine: (listener) => listener(`{"level":30,"msg":"worker is ${isDrained ? 'drained' : 'at work'}"}`),
+  };
+  const stack: Pick<Stack, 'processes' | 'databaseEnded'> = {
+    processes: [known as StackProcess],
+    databaseEnded: undefined,
+  };
+  const watcher = { say: said.resolve, giveUp: () => undefined };
+  onTestFinished(
+    keepRunning(stack as Stack, watcher, { now: () => 0, pause: () => new Promise(() => undefined) }),
+  );
+  expect(await said.promise).toBe(line);
 });
 
 /** A clock that the test moves: each pause ends in its turn. */

@@ -72,6 +72,35 @@ test("Letta's client creates agents and a batch, reads it to its end and lists i
   await house.expectPaidOnce();
 });
 
+test("Letta's client creates, changes, attaches and deletes a tool in TypeScript, whose result reaches the model", async () => {
+  const sourceOf = (count: number): string =>
+    `export async function stock(item: string): Promise<string> { return '${count} ' + item; }`;
+  const tool = {
+    source_type: 'typescript',
+    json_schema: {
+      name: 'stock',
+      description: 'Counts an item in stock.',
+      parameters: { type: 'object', properties: { item: { type: 'string' } }, required: ['item'] },
+    },
+  };
+  const created = await client.tools.create({ ...tool, source_code: sourceOf(1) });
+  const changed = await client.tools.upsert({ ...tool, source_code: sourceOf(7) });
+  expect(changed).toMatchObject({ id: created.id, name: 'stock', tool_type: 'custom' });
+  const agent_id = await createAgent('Sam');
+  await client.agents.tools.attach(created.id, { agent_id });
+  const { id } = await client.batches.create({
+    requests: [{ agent_id, input: JSON.stringify({ tool: 'stock', args: { item: 'bolts' } }) }],
+  });
+  expect(await untilEnded(id)).toMatchObject({ status: 'completed' });
+  const { items } = await client.agents.messages.list(agent_id, { order: 'asc' });
+  expect(items.find(({ message_type }) => message_type === 'tool_return_message')).toMatchObject({
+    status: 'success',
+    tool_return: '7 bolts',
+  });
+  await client.tools.delete(created.id);
+  await expect(client.tools.retrieve(created.id)).rejects.toMatchObject({ status: 404 });
+});
+
 test("Letta's client cancels a batch, which is cancelled at once and has an end time", async () => {
   await house.control('POST', '/rules', {
     id: 'slow',
@@ -99,3 +128,28 @@ test("Letta's client parses an error as its own class, with its text", async () 
     message: expect.stringContaining(unknown),
   });
 });
+
+test.each([false, true])(
+  "Letta's client exports an agent and imports its file, equal but for ids (legacy: %s)",
+  async (use_legacy_format) => {
+    const agent_id = await createAgent('Eve');
+    const file = await client.agents.exportFile(agent_id, { use_legacy_format });
+    const { agent_ids } = await client.agents.importFile({
+      file: new File([JSON.stringify(file)], 'eve.af', { type: 'application/json' }),
+      // Callers of the client still send it.
+      // eslint-disable-next-line @typescript-eslint/no-deprecated
+      append_copy_suffix: false,
+    });
+    expect(agent_ids).toHaveLength(1);
+    const shown = async (id: string): Promise<unknown> => {
+      const { name, system, model, model_settings, tags, tool_rules, blocks, tools } =
+        await client.agents.retrieve(id);
+      return {
+        ...{ name, system, model, model_settings, tags, tool_rules },
+        blocks: blocks.map(({ label, value, limit }) => [label, value, limit]),
+        tools: tools.map((tool) => tool.id),
+      };
+    };
+    expect(await shown(agent_ids[0] ?? '')).toEqual(await shown(agent_id));
+  },
+);

@@ -25,20 +25,23 @@ test("an operator's worker variables reach the workers of npm start, without emp
 });
 
 test("an operator's API variables reach the API of npm start, including the workers' prices", () => {
+  const [REQUESTS_MAX, SECRETS_KEYS_OLD] = ['500', '00'.repeat(32)];
   const env = {
     HOST: '0.0.0.0',
     LOG_LEVEL: 'warn',
     PRICES_FILE: 'prices.json',
-    REQUESTS_MAX: '500',
+    REQUESTS_MAX,
     DATA_DIR: 'elsewhere',
     PORT: '80',
     NIGHTSHIFT_API_KEY: 'a_key_that_the_stack_hands_on',
+    SECRETS_KEY: 'a_key_that_the_stack_hands_on',
+    SECRETS_KEYS_OLD,
     ANTHROPIC_API_KEY: 'a key for workers only',
   };
   // Absolute: a stack started in another folder refers to a file there.
   const PRICES_FILE = resolve('prices.json');
-  expect(apiSettings(env)).toEqual({ HOST: '0.0.0.0', LOG_LEVEL: 'warn', PRICES_FILE });
-  expect(workerSettings(env)).toMatchObject({ LOG_LEVEL: 'warn', PRICES_FILE });
+  expect(apiSettings(env)).toEqual({ HOST: '0.0.0.0', LOG_LEVEL: 'warn', PRICES_FILE, SECRETS_KEYS_OLD });
+  expect(workerSettings(env)).toEqual({ LOG_LEVEL: 'warn', PRICES_FILE, REQUESTS_MAX, SECRETS_KEYS_OLD });
 });
 
 test('a gateway in front of the provider is used with a key', () => {

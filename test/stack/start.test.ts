@@ -7,9 +7,11 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { afterEach, beforeEach, expect, inject, onTestFinished, test, vi } from 'vitest';
+import { MIGRATIONS } from '../../libs/db/src/index.ts';
 import { openTestDatabase } from '../../libs/db/src/testing/index.ts';
 import { createClient, type Client } from '../../scripts/demo/client.ts';
 import { createPool, providePostgres } from '../../libs/services/src/index.ts';
+import { startCommand } from './command.ts';
 import { familyOf, lives } from './house.ts';
 
 const root = join(import.meta.dirname, '../..');
@@ -171,6 +173,20 @@ test('a killed worker, API or simulator is restarted, and the terminal says so',
   expect(service.shown().match(/ended \(/g)).toHaveLength(3);
 });
 
+test('the command finds a running start by its data directory, and no address is left at its end', async () => {
+  const service = start(await elsewhere());
+  const url = await untilUp(service);
+  expect(service.shown()).toContain('npx nightshift ls');
+  expect(readFileSync(join(dir, 'api-url'), 'utf8')).toBe(`${url}\n`);
+  const { exitCode, stderr } = await startCommand(['ls'], { DATA_DIR: dir }, dir).ended;
+  expect({ exitCode, stderr }).toMatchObject({
+    exitCode: 0,
+    stderr: expect.stringMatching(/No batches/) as unknown,
+  });
+  await end(service);
+  expect(existsSync(join(dir, 'api-url'))).toBe(false);
+});
+
 test('work that a killed simulator has lost is resent and applied once', async () => {
   const service = start({ RETRY_DELAY_MS: '100', POLL_INTERVAL_MS: '3000' });
   const client = clientOf(await untilUp(service));
@@ -248,6 +264,8 @@ test.each([
 
 test.each([
   [{ PORT: 'abc' }, /^PORT must be a whole number from 0 to 65535, not 'abc'\.\n$/],
+  [{ SECRETS_KEY: 'short' }, /^SECRETS_KEY must be 32 bytes in base64 or hex; .*\n$/],
+  [{ SECRETS_KEYS_OLD: 'short' }, /^SECRETS_KEYS_OLD must be keys of 32 bytes .*\n$/],
   [{ NIGHTSHIFT_API_KEY: 'short' }, /^NIGHTSHIFT_API_KEY must have at least 16 characters, .*\n$/],
 ])('the demo refuses %j by name, before anything starts', async (env, message) => {
   const demo = start(env, [process.execPath, 'scripts/demo.ts']);
@@ -328,7 +346,14 @@ test('relative paths are resolved in the folder of the start', async () => {
   await untilUp(service);
   expect(service.shown()).not.toMatch(/^Tools: /m);
   expect(service.shown()).toContain(`logs      ${join(dir, 'data/logs')}\n`);
-  expect(readdirSync(join(dir, 'data')).sort()).toEqual(['api-key', 'logs', 'pg', 'simulator']);
+  expect(readdirSync(join(dir, 'data')).sort()).toEqual([
+    'api-key',
+    'api-url',
+    'logs',
+    'pg',
+    'secrets-key',
+    'simulator',
+  ]);
   const environment = readFileSync(`/proc/${pidOf(service, 'worker/src/main.ts')}/environ`, 'utf8').split(
     '\0',
   );
@@ -638,8 +663,8 @@ test('an audit of an unprepared database says so in one line', async () => {
   try {
     const audit = start({ DATABASE_URL: url, DATA_DIR: '' }, [process.execPath, 'scripts/audit.ts']);
     expect(await audit.ended).toBe(1);
-    expect(audit.shown()).toMatch(
-      /^The database lacks the migrations 0001-initial, 0002-night-shift, 0003-money, 0004-files: run the migrate step, node scripts\/migrate\.ts\.\n$/,
+    expect(audit.shown()).toBe(
+      `The database lacks the migrations ${Object.keys(MIGRATIONS).join(', ')}: run the migrate step, node scripts/migrate.ts.\n`,
     );
   } finally {
     await stop();
