@@ -1086,11 +1086,11 @@ create table tool (
   source json,
   constraint tool_pkey PRIMARY KEY (id),
   constraint tool_project_id_name_key UNIQUE (project_id, name),
-  constraint tool_kind_check CHECK ((kind = ANY (ARRAY['memory'::text, 'finish'::text, 'module'::text, 'sandbox'::text, 'http'::text, 'client'::text]))),
+  constraint tool_kind_check CHECK ((kind = ANY (ARRAY['memory'::text, 'finish'::text, 'module'::text, 'sandbox'::text, 'python'::text, 'http'::text, 'mcp'::text, 'client'::text]))),
   constraint tool_name_check CHECK ((name ~ '^[a-zA-Z0-9_-]{1,64}$'::text)),
   constraint tool_return_char_limit_check CHECK (((return_char_limit >= 1) AND (return_char_limit <= 1000000))),
   constraint tool_side_effects_check CHECK ((side_effects = ANY (ARRAY['none'::text, 'idempotent'::text, 'once'::text]))),
-  constraint tool_source CHECK (((kind = ANY (ARRAY['sandbox'::text, 'http'::text])) = (source IS NOT NULL))),
+  constraint tool_source CHECK (((kind = ANY (ARRAY['sandbox'::text, 'python'::text, 'http'::text, 'mcp'::text])) = (source IS NOT NULL))),
   constraint tool_timeout_ms_check CHECK (((timeout_ms >= 1) AND (timeout_ms <= 3600000)))
 );
 CREATE INDEX tool_by_age ON public.tool USING btree (project_id, created_at, id);
@@ -1117,7 +1117,7 @@ create table tool_call (
   constraint tool_call_duration_ms_check CHECK ((duration_ms >= 0)),
   constraint tool_call_ended CHECK (((state = ANY (ARRAY['pending'::text, 'running'::text])) = (ended_at IS NULL))),
   constraint tool_call_held CHECK (((held_result IS NULL) OR (state <> ALL (ARRAY['pending'::text, 'running'::text])))),
-  constraint tool_call_kind_check CHECK ((kind = ANY (ARRAY['memory'::text, 'finish'::text, 'module'::text, 'sandbox'::text, 'http'::text, 'client'::text, 'rejected'::text]))),
+  constraint tool_call_kind_check CHECK ((kind = ANY (ARRAY['memory'::text, 'finish'::text, 'module'::text, 'sandbox'::text, 'python'::text, 'http'::text, 'mcp'::text, 'client'::text, 'rejected'::text]))),
   constraint tool_call_running CHECK (((state <> 'running'::text) OR (started_at IS NOT NULL))),
   constraint tool_call_state_check CHECK ((state = ANY (ARRAY['pending'::text, 'running'::text, 'succeeded'::text, 'failed'::text, 'unknown'::text]))),
   constraint tool_call_verdict CHECK ((((verdict IS NULL) = (answer_sha256 IS NULL)) AND ((verdict IS NULL) OR (awaits IS NOT NULL)))),

@@ -60,6 +60,7 @@ export {
   type ToolDefinition,
   type ToolKind,
   type ToolOutcome,
+  type McpSource,
   type ToolSource,
 } from './model/tool.ts';
 export { BLOCK_CHAR_LIMIT_DEFAULT, type BlockView } from './model/block.ts';

@@ -21,7 +21,7 @@ export const toolCallResponse = z
     step_number: z.int(),
     name: z.string().describe('Of the tool.'),
     kind: z
-      .enum(['memory', 'finish', 'module', 'sandbox', 'http', 'client', 'rejected'])
+      .enum(['memory', 'finish', 'module', 'sandbox', 'python', 'http', 'mcp', 'client', 'rejected'])
       .meta({ id: 'ToolCallKind' })
       .describe('`rejected`: a rule or the schema did not allow the call.'),
     state: z.enum(TOOL_CALL_STATES).meta({ id: 'ToolCallState' }),

@@ -5,10 +5,12 @@ import type { JsonObject } from '../base/json.ts';
  * - `memory`, `finish`: the commit of the results; `finish` delivers the run's result.
  * - `module`: the operator's code, in the tool host.
  * - `sandbox`: uploaded JavaScript or TypeScript, in the sandbox host.
+ * - `python`: uploaded Python, in a process of its own.
  * - `http`: a request to a configured address, in the net host.
+ * - `mcp`: a tool of an MCP server, called by the net host.
  * - `client`: the caller of the API.
  */
-export type ToolKind = 'memory' | 'finish' | 'module' | 'sandbox' | 'http' | 'client';
+export type ToolKind = 'memory' | 'finish' | 'module' | 'sandbox' | 'python' | 'http' | 'mcp' | 'client';
 
 /** Place where the calls of a kind are carried out: in a commit, by a runner of a worker, or by the caller. */
 export const CARRIED_OUT: Readonly<Record<ToolKind | 'rejected', 'commit' | 'worker' | 'caller'>> = {
@@ -17,7 +19,9 @@ export const CARRIED_OUT: Readonly<Record<ToolKind | 'rejected', 'commit' | 'wor
   rejected: 'commit',
   module: 'worker',
   sandbox: 'worker',
+  python: 'worker',
   http: 'worker',
+  mcp: 'worker',
   client: 'caller',
 };
 
@@ -58,6 +62,17 @@ export interface ToolSource {
   readonly secrets?: readonly string[];
   /** The request of an HTTP tool. */
   readonly http?: JsonObject;
+  /** The tool of an MCP server, as it was approved. */
+  readonly mcp?: McpSource;
+}
+
+/** A tool of an MCP server. */
+export interface McpSource {
+  readonly server_id: string;
+  /** Its name on the server. */
+  readonly tool_name: string;
+  /** SHA-256 of the approved definition, in hexadecimal. */
+  readonly definition_sha256: string;
 }
 
 /** A request's choice among stored tools, by name. */

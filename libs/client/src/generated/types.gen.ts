@@ -4030,7 +4030,7 @@ export type ToolCall = {
     tool_call_id: string;
 };
 
-export type ToolCallKind = 'memory' | 'finish' | 'module' | 'sandbox' | 'http' | 'client' | 'rejected';
+export type ToolCallKind = 'memory' | 'finish' | 'module' | 'sandbox' | 'python' | 'http' | 'mcp' | 'client' | 'rejected';
 
 export type ToolCallMessage = {
     /**

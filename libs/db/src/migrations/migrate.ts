@@ -26,6 +26,7 @@ export const MIGRATIONS: Readonly<Record<string, Migration>> = Object.fromEntrie
     '0013-secrets',
     '0014-tool-call-outputs',
     '0015-batch-tools',
+    '0016-tool-kinds',
   ].map((name) => [name, { up: (db: Database) => runFile(db, name) }]),
 );
 

@@ -556,7 +556,7 @@ const REFUSED: Readonly<Record<string, readonly Row[]>> = {
   'tool_call.tool_call_duration_ms_check': [{ duration_ms: -1 }],
   'tool_call.tool_call_ended': [{ ended_at: NOW }, { state: 'succeeded' }, { state: 'unknown' }],
   'tool_call.tool_call_held': [{ held_result: 'x' }, { state: 'running', started_at: NOW, held_result: 'x' }],
-  'tool_call.tool_call_kind_check': [{ kind: 'mcp' }],
+  'tool_call.tool_call_kind_check': [{ kind: 'magic' }],
   'tool_call.tool_call_running': [{ state: 'running' }],
   'tool_call.tool_call_state_check': [{ state: 'open', ended_at: NOW }],
   'tool_call_output.tool_call_output_attempts_check': [{ attempts: 0, stdout: 'x' }],
