@@ -177,7 +177,5 @@ export function startSimulatedWorker(
 }
 
 function isExpected(error: unknown): boolean {
-  return (
-    error instanceof CutConnection || isError(error, 'fenced') || isError(error, 'tool_host_unavailable')
-  );
+  return error instanceof CutConnection || isError(error, 'fenced');
 }

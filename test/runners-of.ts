@@ -1,5 +1,6 @@
 import type { ToolKind } from '@nightshift/agent-core';
 import { createPlaces, PLACE_LIMITS_DEFAULT, type CallPool } from '../apps/worker/src/tools/places.ts';
+import { createPoolRests } from '../apps/worker/src/tools/pool-rests.ts';
 import type { ToolReply, ToolRequest, ToolRunners } from '../apps/worker/src/tools/runner.ts';
 
 /** Runs the calls of one moment together. May reject, as a host that is away: `outcomes` of the error holds the replies so far. */
@@ -41,6 +42,7 @@ export function runnersOf(port: ToolPort): ToolRunners {
   };
   return {
     places: createPlaces(PLACE_LIMITS_DEFAULT),
+    rests: createPoolRests(),
     poolOf: (_kind: ToolKind | 'rejected') => POOL,
     run: (request, { signal }) =>
       new Promise((resolve) => {

@@ -563,4 +563,5 @@ export { readGauges, type Gauges } from './reads/gauges.ts';
 export type { CallOutput } from './commits/run/call-outputs.ts';
 export { commitCallResults, type CallResult } from './commits/run/call-results.ts';
 export { commitChunkFailed } from './commits/run/chunk-failure.ts';
+export { commitRunsPutOff } from './commits/run/chunk-put-off.ts';
 export { isBrokenConstraint, isStatementTimeout, judgeError, type ErrorJudgement } from './judge-error.ts';

@@ -33,7 +33,7 @@ function factsOf(error: unknown): Facts {
 
 /** Classifies an error of a transaction. Errors of our own code are `poison`, since the rows cause them. */
 export function judgeError(error: unknown): ErrorJudgement {
-  if (isError(error, 'fenced') || isError(error, 'tool_host_unavailable')) return 'later';
+  if (isError(error, 'fenced')) return 'later';
   // Our own codes are words, and a word of five letters is no SQLSTATE.
   if (error instanceof NightshiftError) return 'poison';
   const { code, errno, syscall, message, name } = factsOf(error);

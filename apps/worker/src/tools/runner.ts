@@ -7,6 +7,7 @@ import {
 } from '@nightshift/agent-core';
 import type { CallOutput } from '@nightshift/db';
 import type { CallPool, Places } from './places.ts';
+import { createPoolRests, type PoolRests } from './pool-rests.ts';
 
 /** A call for a runner. Its tool sees ids as on the wire. */
 export interface ToolRequest {
@@ -52,6 +53,7 @@ export interface ToolRunner {
 /** The runners of a worker, and the places of their calls. */
 export interface ToolRunners {
   readonly places: Places;
+  readonly rests: PoolRests;
   poolOf(kind: ToolKind | 'rejected', toolName: string): CallPool;
   /** As {@link ToolRunner.run}, but never rejects. A kind without a runner here has a failed reply. */
   run(request: ToolRequest, options: { readonly signal: AbortSignal }): Promise<ToolReply>;
@@ -67,6 +69,7 @@ export function createToolRunners(
 ): ToolRunners {
   return {
     places,
+    rests: createPoolRests(),
     poolOf: (kind, toolName) =>
       (kind === 'rejected' ? undefined : runners[kind])?.poolOf(toolName) ?? NO_RUNNER,
     async run(request, options) {

@@ -33,7 +33,7 @@ import { createWorkBook } from '../../src/flow-parts/work-statistics.ts';
 import type { FlowDeps, FlowReport, FlowSettings, Hooks } from '../../src/flow-parts/deps.ts';
 import { createSlots } from '../../src/flow-parts/slots.ts';
 import { createLeaseKeeper } from '../../src/leases/keeper.ts';
-import type { ToolRequest } from '../../src/tools/runner.ts';
+import type { ToolRequest, ToolRunners } from '../../src/tools/runner.ts';
 import { runnersOf, type ToolPort } from '../../../../test/runners-of.ts';
 import { anthropicProvider } from '../../src/provider/anthropic.ts';
 import type { ProviderPort } from '../../src/provider/port.ts';
@@ -78,6 +78,8 @@ export interface WorkerParts {
   readonly owner?: string;
   readonly lease_duration_ms?: number;
   readonly tools?: ToolPort;
+  /** In place of `tools`. */
+  readonly runners?: ToolRunners;
   readonly provider?: ProviderPort;
   readonly settings?: Partial<FlowSettings>;
   readonly hooks?: Hooks;
@@ -227,7 +229,7 @@ export async function openHouse(
       return {
         db,
         provider: parts.provider ?? anthropicProvider({ apiKey: 'test-key', baseURL: simulator.apiUrl }),
-        tools: runnersOf(parts.tools ?? NO_TOOLS),
+        tools: parts.runners ?? runnersOf(parts.tools ?? NO_TOOLS),
         callSlots: createSlots(2),
         bell: { ring: () => Promise.resolve() },
         callbacks: { post: () => Promise.resolve({ kind: 'answered', status: 200 }) },

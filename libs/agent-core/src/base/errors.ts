@@ -124,11 +124,6 @@ export const ERROR_CATALOGUE = {
     title: 'Secret cannot be decrypted',
     next: 'Store the secret again: its row was altered, or moved to another name, agent or project.',
   },
-  tool_host_unavailable: {
-    status: null,
-    title: 'The tool host could not be started',
-    next: 'Check TOOLS_DIR, and the lines of the tool host in the log of the worker.',
-  },
 } as const satisfies Record<string, CatalogueEntry>;
 
 export type ErrorCode = keyof typeof ERROR_CATALOGUE;

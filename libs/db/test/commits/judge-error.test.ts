@@ -6,7 +6,6 @@ import { isBrokenConstraint, judgeError } from '../../src/judge-error.ts';
 test.each([
   ['a commit of a row that has changed', new NightshiftError('stale', 'moved on'), 'poison'],
   ['a lost lease', new NightshiftError('fenced', 'lost'), 'later'],
-  ['an unavailable tool host', new NightshiftError('tool_host_unavailable', 'away'), 'later'],
   ['a deadlock', { code: '40P01' }, 'again'],
   ['a broken constraint', { code: '23505' }, 'poison'],
   ['a missing column', { code: '42703' }, 'later'],

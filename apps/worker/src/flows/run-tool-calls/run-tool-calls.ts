@@ -1,7 +1,7 @@
-import { NightshiftError } from '@nightshift/agent-core';
 import {
   claimToolsChunk,
   commitChunkFailed,
+  commitRunsPutOff,
   holdLease,
   inTransaction,
   judgeError,
@@ -29,6 +29,7 @@ import {
   startableCalls,
   startCalls,
   startedCalls,
+  strandedRuns,
   untilQuiet,
   type ChunkCalls,
 } from './start-calls.ts';
@@ -39,6 +40,8 @@ const FLOW = 'run-tool-calls';
 const GATHER_MS = 500;
 /** Time for which freed places are gathered before waiting calls start. Unit: milliseconds. */
 const START_GATHER_MS = 2;
+/** Interval at which runs of a host that takes no calls are put off, while calls of others are under way. Unit: milliseconds. */
+const RESTING_LOOK_MS = 1_000;
 
 /** Workers that crash over a chunk before the chunk counts as the cause. */
 const TAKEOVERS_MAX = 3;
@@ -55,6 +58,7 @@ const POISON_FAILURES = 3;
  *   retries for half a minute.
  * - Runs are committed as their calls end, so that a slow call holds up its own run alone.
  * - Calls of a batch being cancelled are not made.
+ * - Runs whose host takes no calls are put off, with a delay that grows; all others go on.
  */
 export async function runToolCalls(deps: FlowDeps): Promise<FlowReport> {
   const { db, claimant, tools } = deps;
@@ -99,6 +103,9 @@ interface Remaining {
   readonly left: Set<string>;
   reason: string | null;
   ended_runs: number;
+  put_off: number;
+  /** Longest delay of a run that is put off. Unit: milliseconds. */
+  delay_ms: number;
 }
 
 /**
@@ -112,7 +119,10 @@ async function carryOutCalls(
   calls: ChunkCalls,
 ): Promise<FlowReport> {
   const { callSlots } = deps;
-  const remaining: Remaining = { runs: new Set(chunk.run_ids), left: new Set(), reason: null, ended_runs: 0 };
+  const remaining: Remaining = {
+    ...{ runs: new Set(chunk.run_ids), left: new Set(), reason: null },
+    ...{ ended_runs: 0, put_off: 0, delay_ms: 0 },
+  };
   const about = {
     flow: FLOW,
     worked: true,
@@ -122,30 +132,33 @@ async function carryOutCalls(
     calls: calls.waiting.length,
   };
   if (chunk.run_ids.some((id) => hasEnded(calls, id))) calls.repliedMs = performance.now();
+  let putOffMs = performance.now() + RESTING_LOOK_MS;
   while (remaining.runs.size > 0) {
     if (lease.signal.aborted) return { ...about, ...(await giveBack(deps, lease, calls)) };
-    if (startableCalls(calls).length > 0) await callSlots.run(() => startCalls(deps, lease, calls));
+    if (startableCalls(deps, calls).length > 0) await callSlots.run(() => startCalls(deps, lease, calls));
     const isQuiet = calls.underWay.size === 0;
     const waitedMs = calls.repliedMs === undefined ? 0 : performance.now() - calls.repliedMs;
     if (calls.repliedMs !== undefined && (isQuiet || waitedMs >= GATHER_MS)) {
       await callSlots.run(() => commitEnded(deps, chunk, lease, calls, remaining));
-    } else if (isQuiet && calls.refusals.size > 0 && startableCalls(calls).length === 0) {
-      const told = [...calls.refusals].map(([pool, { result }]) => `${pool}: ${result}`);
-      throw new NightshiftError('tool_host_unavailable', 'The tool host does not take calls.', {
-        cause: new Error(told.join('; ')),
-      });
     } else {
-      await calls.waker.wait(calls.repliedMs === undefined ? undefined : GATHER_MS - waitedMs);
+      const isAway = calls.refusals.size > 0 || startableCalls(deps, calls).length < calls.waiting.length;
+      if (isAway && (isQuiet || performance.now() >= putOffMs)) {
+        putOffMs = performance.now() + RESTING_LOOK_MS;
+        if (await putOff(deps, lease, calls, remaining)) continue;
+      }
+      const gatherMs = calls.repliedMs === undefined ? undefined : GATHER_MS - waitedMs;
+      await calls.waker.wait(gatherMs ?? (isAway ? RESTING_LOOK_MS : undefined));
       // Calls that end together make room for others together.
-      if (startableCalls(calls).length > 0 && calls.underWay.size > 0) await pause(START_GATHER_MS);
+      if (startableCalls(deps, calls).length > 0 && calls.underWay.size > 0) await pause(START_GATHER_MS);
     }
   }
   await deps.work.flush(deps.db);
-  if (remaining.reason === null) return { ...about, ended: remaining.ended_runs };
+  const over = { ...about, ended: remaining.ended_runs, ...putOffReport(calls, remaining) };
+  if (remaining.reason === null) return over;
   const settled = await settleLeft(deps, chunk, lease, calls, remaining.left);
   await ringAfterCommit(deps, settled, await markFinishedBatches(deps.db, settled.ended_batch_ids));
   return {
-    ...about,
+    ...over,
     ended: remaining.ended_runs + settled.ended_runs,
     outcome: 'poison',
     poisoned: settled.ended_runs,
@@ -197,6 +210,40 @@ async function commitEnded(
     committed.report,
     await markFinishedBatches(db, committed.report.ended_batch_ids),
   );
+}
+
+/** Leaves runs that wait for an absent host to a later claim, with their results so far; false without such runs. */
+async function putOff(
+  deps: FlowDeps,
+  lease: HeldLease,
+  calls: ChunkCalls,
+  remaining: Remaining,
+): Promise<boolean> {
+  const { runs, rest_ms } = strandedRuns(deps, calls);
+  if (runs.size === 0) return false;
+  const own = startedCalls(calls).filter(({ run }) => runs.has(run.run_id));
+  await keepReplies(deps, lease, own, calls, true);
+  await inTransaction(deps.db, async (trx) => {
+    await holdLease(trx, lease);
+    await commitRunsPutOff(trx, lease, [...runs], rest_ms);
+  });
+  calls.waiting = calls.waiting.filter(({ run_id }) => !runs.has(run_id));
+  for (const id of runs) {
+    remaining.runs.delete(id);
+    freePlaces(calls, id);
+    forgetReplies(calls, id);
+  }
+  remaining.put_off += runs.size;
+  remaining.delay_ms = Math.max(remaining.delay_ms, rest_ms);
+  await markGathered(deps.db, 'tool calls');
+  return true;
+}
+
+function putOffReport({ refusals }: ChunkCalls, { put_off, delay_ms }: Remaining): Partial<FlowReport> {
+  if (put_off === 0) return {};
+  const told = [...refusals].map(([pool, result]) => ` ${pool}: ${result}`).join(';');
+  const reason = `The tool host does not take calls.${told}`;
+  return { outcome: 'put off', warning: true, put_off, reason, again_in_ms: Math.ceil(delay_ms) };
 }
 
 /** Ends the calls under way and leaves the chunk, with the results so far, to the next worker. */

@@ -28,7 +28,7 @@ export interface ChunkCalls {
   /** Moment from which a waiting call is read again before it starts: its batch may be cancelled meanwhile. */
   staleMs: number;
   /** Replies of hosts that take no calls, by pool. */
-  readonly refusals: Map<string, ToolReply>;
+  readonly refusals: Map<string, string>;
   readonly places: ChunkPlaces;
   /** Rings at each reply, when a place becomes free, and when the lease is lost. */
   readonly waker: Waker;
@@ -73,10 +73,9 @@ export function openCalls({ tools }: FlowDeps, lease: HeldLease, planned: readon
  * Calls with side effects are journalled just before. Calls of a batch that was cancelled meanwhile are answered here.
  */
 export async function startCalls(deps: FlowDeps, lease: HeldLease, calls: ChunkCalls): Promise<void> {
-  const startable = startableCalls(calls);
-  if (startable.length === 0) return;
+  if (startableCalls(deps, calls).length === 0) return;
   if (performance.now() >= calls.staleMs) await dropSettled(deps, calls);
-  const wanted = calls.places.take(startableCalls(calls));
+  const wanted = calls.places.take(startableCalls(deps, calls));
   if (wanted.length === 0) return;
   const leaving = new Set(wanted);
   calls.waiting = calls.waiting.filter((call) => !leaving.has(call));
@@ -100,7 +99,11 @@ function start(deps: FlowDeps, calls: ChunkCalls, placed: PlacedCall, signal: Ab
   calls.started.set(call.key, placed);
   void deps.tools.run(request, { signal }).then((reply) => {
     calls.underWay.delete(call.key);
-    deps.quickTools.observe(call.planned.tool_name, reply);
+    // Other kinds never go the quick way.
+    if (request.kind === 'module') deps.quickTools.observe(request.tool_name, reply);
+    const isTaken = reply.unavailable !== true;
+    deps.tools.rests.record(placed.pool.name, isTaken);
+    if (!isTaken) calls.refusals.set(placed.pool.name, reply.result);
     takeReply(calls, placed, reply);
   });
 }
@@ -108,14 +111,33 @@ function start(deps: FlowDeps, calls: ChunkCalls, placed: PlacedCall, signal: Ab
 function takeReply(calls: ChunkCalls, placed: PlacedCall, reply: ToolReply): void {
   calls.replies.set(placed.call.key, reply);
   calls.repliedMs ??= performance.now();
-  if (reply.unavailable === true) calls.refusals.set(placed.pool.name, reply);
   calls.places.free(placed);
   calls.waker.wake();
 }
 
 /** Returns the waiting calls whose host takes calls. */
-export function startableCalls({ waiting, refusals }: ChunkCalls): readonly PlacedCall[] {
-  return refusals.size === 0 ? waiting : waiting.filter(({ pool }) => !refusals.has(pool.name));
+export function startableCalls(
+  { tools: { rests } }: FlowDeps,
+  { waiting }: ChunkCalls,
+): readonly PlacedCall[] {
+  return waiting.filter(({ pool }) => rests.restMs(pool.name) === 0);
+}
+
+/** Returns the runs that wait for a host that takes no calls, and for no other call; and the rest of the host. */
+export function strandedRuns(
+  { tools: { rests } }: FlowDeps,
+  { started, waiting, underWay, replies }: ChunkCalls,
+): { readonly runs: ReadonlySet<string>; readonly rest_ms: number } {
+  const refused = [...started.values()].filter(({ call: { key } }) => replies.get(key)?.unavailable === true);
+  const resting = waiting.filter(({ pool }) => rests.restMs(pool.name) > 0);
+  const runs = new Set([...refused, ...resting].map(({ run_id }) => run_id));
+  const kept = new Set(resting);
+  for (const placed of waiting) if (!kept.has(placed)) runs.delete(placed.run_id);
+  for (const key of underWay) runs.delete(started.get(key)?.run_id ?? '');
+  return {
+    runs,
+    rest_ms: Math.max(0, ...[...refused, ...resting].map(({ pool }) => rests.restMs(pool.name))),
+  };
 }
 
 /** Reads the waiting calls again, and drops those whose outcome is known now: their batch was cancelled meanwhile. */
