@@ -14,6 +14,8 @@ export interface Breakers {
    * (half-open), and counts as a failure until it succeeds.
    */
   mayCall(host: string, nowMs: number): boolean;
+  /** Returns the time until the next call may try the host. Unit: milliseconds. */
+  restMs(host: string, nowMs: number): number;
   /** Records the end of a call: whether the host answered. */
   record(host: string, answered: boolean, nowMs: number): void;
 }
@@ -23,7 +25,7 @@ export const HOST_BREAKER_POLICY: BreakerPolicy = { failures_min: 5, rest_ms: 1_
 /** Failing hosts that are remembered; the oldest makes room. */
 const HOSTS_MAX = 1_000;
 
-function restMs(failures: number, policy: BreakerPolicy): number {
+function restAfter(failures: number, policy: BreakerPolicy): number {
   return Math.min(policy.rest_ms_max, policy.rest_ms * 2 ** Math.max(0, failures - policy.failures_min));
 }
 
@@ -36,9 +38,10 @@ export function createBreakers(policy: BreakerPolicy): Breakers {
       if (state === undefined || state.failures < policy.failures_min) return true;
       if (nowMs < state.openUntilMs) return false;
       state.failures += 1;
-      state.openUntilMs = nowMs + restMs(state.failures, policy);
+      state.openUntilMs = nowMs + restAfter(state.failures, policy);
       return true;
     },
+    restMs: (host, nowMs) => Math.max(0, (failing.get(host)?.openUntilMs ?? 0) - nowMs),
     record(host, answered, nowMs) {
       if (answered) {
         failing.delete(host);
@@ -48,7 +51,7 @@ export function createBreakers(policy: BreakerPolicy): Breakers {
       // Calls that began before the breaker opened tell nothing new.
       if (state.failures >= policy.failures_min) return;
       state.failures += 1;
-      state.openUntilMs = nowMs + restMs(state.failures, policy);
+      state.openUntilMs = nowMs + restAfter(state.failures, policy);
       failing.set(host, state);
       for (const oldest of failing.keys()) {
         if (failing.size <= HOSTS_MAX) break;

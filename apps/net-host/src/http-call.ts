@@ -64,6 +64,7 @@ async function attempt(
   signal: AbortSignal,
   net: Net,
 ): Promise<Attempt> {
+  const { attempts } = progress;
   const headers = { ...request.headers, 'idempotency-key': call.idempotency_key };
   const options = {
     allow_private: call.allow_private,
@@ -77,7 +78,9 @@ async function attempt(
     return { outcome: outcomeOf(answer, call), isRepeatable: REPEATABLE.has(answer.status), retryAfter };
   } catch (error) {
     if (!(error instanceof EgressError)) throw error;
-    return { outcome: outcomeOfError(error), isRepeatable: error.code === 'unreachable' };
+    // Without an attempt, the host rests beyond the deadline.
+    const isRepeatable = error.code === 'unreachable' && progress.attempts > attempts;
+    return { outcome: outcomeOfError(error), isRepeatable };
   }
 }
 

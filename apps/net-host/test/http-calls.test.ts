@@ -181,9 +181,9 @@ describe('a host that does not answer', () => {
     const call = httpCall({ url: `http://127.0.0.1:${port}/` }, { side_effects: 'once' });
     for (let failure = 0; failure < 5; failure++)
       expect(await host.runCall(call)).toMatchObject({ status: 'failed', started: false, attempts: 1 });
-    const reply = await host.runCall(call);
+    const reply = await host.runCall({ ...call, timeout_ms: 1 });
     expect(reply).toMatchObject({ status: 'failed', started: false, attempts: 0 });
-    expect(reply.result).toContain('is not called for now');
+    expect(reply.result).toContain('is not called for 1 s');
   });
 });
 
