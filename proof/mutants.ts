@@ -48,6 +48,11 @@ const KILLS: Partial<SimulationOptions> = {
   rates: { kill: 0.03, pause: 0, fail: 0.01, slow: 0 },
   faultyEvents: 1_200,
 };
+/** Half of the calls are slow, so that chunks are committed in parts, and hosts are away now and then. */
+const SLOW_CALLS: Partial<SimulationOptions> = {
+  ...KILLS,
+  ...{ temper: CALM, slowTools: 0.5, settings: { chunk_lines: 4 } },
+};
 /** The database's clock jumps during creates, and lists lag. */
 const JUMPS: Temper = {
   ...CALM,
@@ -365,6 +370,76 @@ export const MUTANTS: readonly Mutant[] = [
     ),
     caughtBy: ['once_tool_ran_twice'],
     world: { ...KILLS, temper: CALM },
+  },
+  {
+    name: 'kept, then made again',
+    without: 'the state of a result that is stored before the results of its neighbours',
+    make: rewriting(
+      /(update tool_call c\s+set state = )d\.s, held_result = d\.h, duration_ms = d\.d,\s+started_at = case .*? end,\s+ended_at = case .*? end\b/s,
+      `$1'pending', held_result = null, duration_ms = null, started_at = null, ended_at = null`,
+    ),
+    caughtBy: ['once_tool_ran_twice'],
+    world: SLOW_CALLS,
+  },
+  {
+    name: 'the chunk goes with its first part',
+    without: 'keeping the other runs in a chunk whose first runs are committed',
+    make: (hit) => ({
+      rewrite: inTurn(
+        rewriteOf(
+          /(delete from run_chunk\s+where id = \$\d+::uuid and \(\$\d+::uuid\[\] is null or )(run_ids <@ \$\d+::uuid\[\])\)/,
+          '$1$2 or true)',
+        ),
+        rewriteOf(/(is not null and not )(run_ids <@ \$\d+::uuid\[\])/, '$1($2 or true)'),
+      )(hit),
+    }),
+    caughtBy: ['acting_has_chunk'],
+    world: SLOW_CALLS,
+  },
+  {
+    name: 'committed, yet in its chunk',
+    without: 'taking committed runs out of their chunk',
+    make: rewriting(
+      /where u\.id <> all\((\$\d+::uuid\[\])\) (order by u\.place\)\s+where id = \$\d+::uuid and \$\d+::uuid\[\] is not null)/,
+      'where u.id <> all($1) or true $2',
+    ),
+    caughtBy: ['acting_in_one_chunk', 'once_tool_ran_twice'],
+    world: SLOW_CALLS,
+  },
+  {
+    name: 'put off for ever',
+    without: 'the later chunk of runs whose host takes no calls',
+    make: rewriting(
+      /(insert into run_chunk \(id, project_id, kind, run_ids, next_due_at\)\s+select .*?from run_chunk where id = \$\d+::uuid)\)/s,
+      '$1 and false)',
+    ),
+    caughtBy: ['acting_has_chunk'],
+    world: {
+      temper: CALM,
+      // Every third call meets a host that is away.
+      striker: ({ isFaulty }) => {
+        let calls = 0;
+        return ({ label }) =>
+          label.startsWith('tools.run') && isFaulty() && calls++ % 3 === 0
+            ? { kind: 'fail', performed: false }
+            : null;
+      },
+    },
+  },
+  {
+    name: 'a place for good',
+    without: 'the place that is free again when the result of a call is stored',
+    make: withDeps(({ tools }, hit) => ({
+      tools: {
+        ...tools,
+        places: {
+          ...tools.places,
+          open: (onFreed) => ({ ...tools.places.open(onFreed), stored: hit }),
+        },
+      },
+    })),
+    caughtBy: ['not_finished'],
+    world: SLOW_CALLS,
   },
   {
     name: 'one pass is enough',

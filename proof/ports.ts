@@ -1,8 +1,9 @@
 /** The ports of a simulated worker. Each call is an effect of the world, which may delay or lose it. */
 import type { BellPort, CallbackPort } from '../apps/worker/src/flow-parts/deps.ts';
 import type { ProviderPort, ResultsOutcome } from '../apps/worker/src/provider/port.ts';
-import type { ToolReply, ToolRequest } from '../apps/worker/src/tools/runner.ts';
-import type { ToolPort } from '../test/runners-of.ts';
+import { createPlaces } from '../apps/worker/src/tools/places.ts';
+import type { ToolReply, ToolRequest, ToolRunners } from '../apps/worker/src/tools/runner.ts';
+import { runnersOf, type ToolPort } from '../test/runners-of.ts';
 import { createProviderClock, momentNow } from '../apps/worker/src/provider/provider-clock.ts';
 import { blobBytes } from './replace-globals.ts';
 import type { Provider } from './provider.ts';
@@ -79,16 +80,32 @@ export function createProviderPort(
   };
 }
 
-/** Creates the tool host's port, the only one whose calls can fail. */
-export function createToolPort(world: World, tools: ToolWorld): ToolPort {
-  return {
+/** Few places, so that calls wait for them. */
+const PLACES = { once_max: 2, result_chars_max: 4_000 };
+
+/**
+ * Creates the runners of a worker, on the only port whose calls can fail. The quick calls of one moment are one effect, each
+ * slow call is an effect of its own.
+ */
+export function createSimulatedRunners(world: World, tools: ToolWorld): ToolRunners {
+  const portOf = (label: string, afterMs: number): ToolPort => ({
     runCalls: (calls: readonly ToolRequest[]) =>
       world.park<readonly ToolReply[]>(
         'call',
-        `tools.run ${calls.length}`,
-        () => ({ ok: true, value: tools.run(calls) }),
+        `${label} ${calls.length}`,
+        () => ({ ok: true, value: tools.run(calls), afterMs }),
         new Error('The tool host is away.'),
       ),
+  });
+  const quick = runnersOf(portOf('tools.run', 0));
+  return {
+    ...quick,
+    places: createPlaces(PLACES),
+    run(request, options) {
+      const delayMs = tools.delayMs(request);
+      const runners = delayMs === 0 ? quick : runnersOf(portOf('tools.run slowly', delayMs));
+      return runners.run(request, options);
+    },
   };
 }
 

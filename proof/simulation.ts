@@ -38,6 +38,8 @@ export interface SimulationOptions {
   readonly workload?: (random: Random) => Workload;
   /** Share of tool calls that fail before the world heals. */
   readonly failingTools?: number;
+  /** Share of tool calls whose reply takes a while. */
+  readonly slowTools?: number;
   readonly settings?: Partial<FlowSettings>;
   readonly sabotage?: {
     readonly rewrite?: Rewrite;
@@ -122,7 +124,8 @@ export async function simulate(
   const clocks = createClocks(world, random.fork('clocks'), temper.clocks, SETTINGS.reconcile.quarantine_ms);
   const provider = createProvider(world, random.fork('provider'), seed, temper, ledger, clocks);
   const failing = options.failingTools ?? (random.fork('failing').chance(0.5) ? 0.1 : 0);
-  const tools = createToolWorld(random.fork('tools'), failing);
+  const slow = options.slowTools ?? (random.fork('slow').chance(0.4) ? 0.3 : 0);
+  const tools = createToolWorld(random.fork('tools'), failing, slow);
   const workload = (options.workload ?? drawWorkload)(random.fork('workload'));
   /** The nights so far: those of the workload, then the last ones. */
   const nights: Nights[] = [workload.nights ?? NO_NIGHTS];

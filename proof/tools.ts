@@ -2,7 +2,7 @@
 import type { JsonObject } from '../libs/agent-core/src/index.ts';
 import type { ModuleTool } from '../libs/db/src/index.ts';
 import type { ToolReply, ToolRequest } from '../apps/worker/src/tools/runner.ts';
-import type { Random } from './random.ts';
+import { hash32, type Random } from './random.ts';
 
 const input_schema: JsonObject = {
   type: 'object',
@@ -32,6 +32,8 @@ const ACTING = new Set(
 );
 
 export interface ToolWorld {
+  /** Returns the delay of the reply to a call. Unit: milliseconds. */
+  delayMs(call: ToolRequest): number;
   run(calls: readonly ToolRequest[]): readonly ToolReply[];
   heal(): void;
   violations(): readonly { readonly name: string; readonly detail: string }[];
@@ -44,13 +46,24 @@ interface Ran {
   times: number;
 }
 
-/** Creates the tools' world. `failing`: share of calls that fail, some after their effect. */
-export function createToolWorld(random: Random, failing: number): ToolWorld {
+/** End of the notes whose calls are always slow. */
+export const SLOW_NOTE = ' slowly';
+/** Shortest delay of a slow call, longer than replies are gathered; the longest is four times as long. */
+const SLOW_MS = 1_000;
+
+/** Creates the tools' world. `failing`: share of calls that fail, some after their effect. `slow`: share of slow calls. */
+export function createToolWorld(random: Random, failing: number, slow = 0): ToolWorld {
   let trouble = failing;
   const ran = new Map<string, Ran>();
   const argumentsOf = new Map<string, string>();
   const notes: { readonly name: string; readonly detail: string }[] = [];
   return {
+    delayMs(call) {
+      const { note } = call.arguments as { note: string };
+      const drawn = hash32(`slow ${note}`);
+      const isSlow = note.endsWith(SLOW_NOTE) || drawn / 0x1_0000_0000 < slow;
+      return isSlow ? SLOW_MS * (1 + (drawn % 4)) : 0;
+    },
     heal() {
       trouble = 0;
     },

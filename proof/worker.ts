@@ -11,8 +11,8 @@ import { createWorkBook } from '../apps/worker/src/flow-parts/work-statistics.ts
 import { createLeaseKeeper } from '../apps/worker/src/leases/keeper.ts';
 import type { ProviderPort } from '../apps/worker/src/provider/port.ts';
 import { createPumps, type Pumps } from '../apps/worker/src/queues/pumps.ts';
+import type { ToolRunners } from '../apps/worker/src/tools/runner.ts';
 import { startSweepTimer } from '../apps/worker/src/ticks/sweep-timer.ts';
-import { runnersOf, type ToolPort } from '../test/runners-of.ts';
 import { connect, releaseAllLeases } from '../libs/db/src/index.ts';
 import { createDefinitionCache } from '../libs/intake/src/index.ts';
 import { isError, SHIPPED_PRICES } from '../libs/agent-core/src/index.ts';
@@ -92,7 +92,7 @@ export function drawLooks(random: Random): Partial<FlowSettings> {
 export interface WorkerParts {
   readonly pool: object;
   readonly provider: ProviderPort;
-  readonly tools: ToolPort;
+  readonly tools: ToolRunners;
   readonly bell: BellPort;
   readonly callbacks: CallbackPort;
   readonly settings: FlowSettings;
@@ -129,7 +129,7 @@ export function startSimulatedWorker(
     const whole: FlowDeps = {
       db,
       provider: parts.provider,
-      tools: runnersOf(parts.tools),
+      tools: parts.tools,
       callSlots: createSlots(2),
       bell: parts.bell,
       callbacks: parts.callbacks,

@@ -1,6 +1,6 @@
 /** Manages the workers of a simulation: starts, successors of dead workers, signals. */
 import type { FlowDeps, FlowSettings } from '../apps/worker/src/flow-parts/deps.ts';
-import { createBellPort, createCallbackPort, createProviderPort, createToolPort } from './ports.ts';
+import { createBellPort, createCallbackPort, createProviderPort, createSimulatedRunners } from './ports.ts';
 import type { Provider } from './provider.ts';
 import type { Random } from './random.ts';
 import { createSimPool, type SqlConnection } from './sim-pool.ts';
@@ -73,7 +73,7 @@ export function startWorkers(world: World, parts: WorkersParts): Workers {
       startSimulatedWorker(world, name, incarnations, {
         pool,
         provider: createProviderPort(world, parts.provider, results, parts.seed),
-        tools: createToolPort(world, parts.tools),
+        tools: createSimulatedRunners(world, parts.tools),
         bell: createBellPort(world, bellFaults, deliver),
         callbacks: createCallbackPort(world, () => (isFaulty() ? 0.3 : 0), received),
         settings: parts.settings,

@@ -32,6 +32,16 @@ test.each(POINTS)('strikes at %s violate nothing, and all work ends', async (poi
   }
 });
 
+// A hit between two parts of a chunk.
+test.each(['tools.after_journal', 'tools.after_calls', 'tools.after_keep', 'tools.after_commit'])(
+  'a kill at %s between commits in parts violates nothing, and all work ends',
+  async (point) => {
+    const scenario = SCENARIOS.find(({ strikesAll }) => strikesAll === 'tools.');
+    const { violations, struck } = await strikeAt(database, scenario!, point, 2, STRIKES['kill']!);
+    expect({ violations, struck }).toEqual({ violations: [], struck: true });
+  },
+);
+
 test('a call fails only where its port may throw, as the tool host does', async () => {
   const [scenario] = SCENARIOS;
   const calls = await recordPoints(database, scenario!, ['call']);

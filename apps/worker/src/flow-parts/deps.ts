@@ -61,6 +61,7 @@ export const HOOK_POINTS = [
   'tools.after_claim',
   'tools.after_journal',
   'tools.after_calls',
+  'tools.after_keep',
   'tools.before_commit',
   'tools.after_commit',
   'finish.before_commit',

@@ -85,6 +85,7 @@ async function keepInParts(
       );
     });
     for (const { call } of due) collected.kept.add(call.key);
+    await deps.hooks?.('tools.after_keep');
     return [];
   } catch (error) {
     if (judgeError(error) !== 'poison') throw error;
