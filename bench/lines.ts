@@ -34,6 +34,12 @@ export const LINES: readonly Line[] = [
     // The tool waits: larger sizes take minutes and show nothing new.
     runs_max: 10_000,
   },
+  {
+    ...ofEngine('nightshift'),
+    name: 'nightshift-concurrent',
+    scenario: 'concurrent',
+    runs_max: 10_000,
+  },
   ofEngine('pgboss-batch'),
   ofEngine('bullmq'),
 ];

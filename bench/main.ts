@@ -12,6 +12,7 @@ import { addedTime } from './scenarios/added-time.ts';
 import { against } from './scenarios/against.ts';
 import { compare } from './scenarios/compare.ts';
 import { fleet } from './scenarios/fleet.ts';
+import { calls } from './scenarios/calls.ts';
 import { compose } from './scenarios/compose.ts';
 import { forget } from './scenarios/forget.ts';
 import { cost } from './scenarios/cost.ts';
@@ -19,6 +20,7 @@ import { dashboard } from './scenarios/dashboard.ts';
 import { results } from './scenarios/results.ts';
 import { status } from './scenarios/status.ts';
 import { upload } from './scenarios/upload.ts';
+import { waits } from './scenarios/waits.ts';
 
 /** Milliseconds for stopping servers and processes after a signal. */
 const STOP_MS = 30_000;
@@ -36,6 +38,8 @@ const SCENARIOS: Record<Exclude<Mode, 'compare'>, (bench: Bench) => Promise<Scen
   cost,
   forget,
   'added-time': addedTime,
+  calls,
+  waits,
   dashboard,
 };
 

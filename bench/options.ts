@@ -36,6 +36,8 @@ export type Mode =
   | 'cost'
   | 'forget'
   | 'added-time'
+  | 'calls'
+  | 'waits'
   | 'dashboard';
 
 /** Default sizes of the comparison. */
@@ -66,6 +68,8 @@ const MODES = [
   'cost',
   'forget',
   'added-time',
+  'calls',
+  'waits',
   'dashboard',
 ] as const;
 const OF_A_PRODUCT_SETUP = ['server', 'queue', 'env', 'timeout'];
@@ -81,6 +85,8 @@ const FLAGS_OF: Record<Mode, readonly string[]> = {
   cost: ['cost', 'cost-before', 'out', 'runs', ...OF_A_PRODUCT_SETUP],
   forget: ['forget', 'kept', 'runs', ...OF_A_PRODUCT_SETUP],
   'added-time': ['added-time', 'runs', 'env', 'timeout'],
+  calls: ['calls', 'runs', 'reps'],
+  waits: ['waits', 'runs', 'env', 'timeout'],
   dashboard: ['dashboard', 'runs', 'server', 'queue', 'timeout'],
 };
 
@@ -108,6 +114,8 @@ One of these replaces the comparison; flags above that do not apply to it are re
     --cost-before FILE compare with the figures of another commit, and judge the goals
   --forget             measure removing a million steps beside a night, and the audit of a night on top of kept steps
     --kept 10m         steps that are kept, made by SQL
+  --calls              measure the calls per second of CPU of each kind of tool, --runs calls of each (default 10k)
+  --waits              measure runs whose tool waits 2 s (--runs, default 500), and a quick run behind 600 calls of 10 s
   --added-time         measure the time between a step's end at the provider and the next create
   --dashboard          measure the pages of a large batch and of a large review in Chromium
 `;
@@ -137,6 +145,8 @@ export function readOptions(args: readonly string[]): Options | 'help' {
       forget: { type: 'boolean', default: false },
       kept: { type: 'string' },
       'added-time': { type: 'boolean', default: false },
+      calls: { type: 'boolean', default: false },
+      waits: { type: 'boolean', default: false },
       dashboard: { type: 'boolean', default: false },
       help: { type: 'boolean', default: false },
     },

@@ -13,8 +13,16 @@ export const MODEL = 'claude-haiku-4-5';
 export const SYSTEM_PROMPT =
   'You keep the records of one customer. Look up what you need, one thing at a time, then write the summary.';
 
-/** Tool of the two calls: `module` answers at once, `waiting` waits for a service. */
-export type Scenario = 'module' | 'waiting';
+/**
+ * Tool of the two calls: `module` answers at once, `waiting` waits for a service in a thread, `concurrent` beside other calls.
+ */
+export type Scenario = 'module' | 'waiting' | 'concurrent';
+
+const TOOL_OF: Readonly<Record<Scenario, string>> = {
+  module: 'look_up',
+  waiting: 'ask_service',
+  concurrent: 'ask_service_together',
+};
 
 /** Characters of a custom_id: ten of nonce, 32 of step, one of attempt, two dashes. */
 export const CUSTOM_ID_CHARS = 45;
@@ -38,7 +46,7 @@ export function toolCall(
   step: number,
 ): { readonly name: string; readonly input: object } {
   return {
-    name: scenario === 'waiting' ? 'ask_service' : 'look_up',
+    name: TOOL_OF[scenario],
     input: { customer: 'c-0001234', question: prose(80), depth: step },
   };
 }

@@ -161,7 +161,7 @@ async function storeToolsAndAgents(
     await registerModuleTools(
       trx,
       DEFAULT_PROJECT_ID,
-      ['look_up', 'ask_service'].map((name) => ({
+      ['look_up', 'ask_service', 'ask_service_together'].map((name) => ({
         name,
         description,
         input_schema: {

@@ -155,6 +155,12 @@ export function goalsOf(all: readonly LineFigures[], cores: number): readonly Go
       (x) => x < 400,
       ' MB',
     ),
+    judge(
+      `steps/s with a tool that waits and exports concurrency at least 0.8 x nightshift (${runsOf(size)})`,
+      speedRatio(find('nightshift-concurrent', size), product),
+      (x) => x >= 0.8,
+      ' x',
+    ),
     stockGoal,
   ];
   // Small sizes have few provider batches, and one worker ingests each.

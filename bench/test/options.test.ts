@@ -21,6 +21,7 @@ test('without a flag every line is compared', () => {
     'nightshift',
     'nightshift-2',
     'nightshift-waiting',
+    'nightshift-concurrent',
     'pgboss-batch',
     'bullmq',
   ]);
