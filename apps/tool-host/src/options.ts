@@ -21,7 +21,7 @@ export interface ToolHostOptions {
    * of tools has up to twice this number plus one. Default: the number of processors, at most 4.
    */
   readonly threads?: number;
-  /** Concurrent asynchronous calls per thread, 1 to 256. Default: 16. */
+  /** Concurrent asynchronous calls per thread, 1 to 256. Default: 64. */
   readonly callsInFlightPerThread?: number;
   /**
    * Memory of one thread, heap and buffers together, at least 32; a thread that exceeds it is ended. Default: 256. Unit:
@@ -50,7 +50,7 @@ const optionsSchema = z.object({
     .min(1)
     .max(TOOL_THREADS_MAX)
     .default(Math.min(THREADS_DEFAULT_MAX, availableParallelism())),
-  callsInFlightPerThread: z.int().min(1).max(256).default(16),
+  callsInFlightPerThread: z.int().min(1).max(256).default(64),
   threadMemoryMb: z
     .int()
     .min(TOOL_THREAD_MEMORY_MB_MIN)
