@@ -91,10 +91,12 @@ create table agent (
   compaction json not null default '{"mode":"sliding_window","evict_ratio":0.3}'::json,
   result_format json,
   keeps_blocks boolean not null default false,
+  server_tools json,
   constraint agent_pkey PRIMARY KEY (id),
   constraint agent_conversation_id_key UNIQUE (conversation_id),
   constraint agent_context_window_limit_check CHECK ((context_window_limit > 0)),
-  constraint agent_model_check CHECK ((POSITION(('/'::text) IN (model)) > 1))
+  constraint agent_model_check CHECK ((POSITION(('/'::text) IN (model)) > 1)),
+  constraint agent_server_tools_check CHECK ((json_typeof(server_tools) = 'array'::text))
 );
 CREATE INDEX agent_by_age ON public.agent USING btree (project_id, created_at, id) WHERE (deleted_at IS NULL);
 CREATE INDEX agent_by_model ON public.agent USING btree (project_id, model) WHERE (deleted_at IS NULL);
@@ -501,8 +503,10 @@ create table definition (
   writable_labels text[],
   strict json,
   tool_choice json,
+  server_tools json,
   constraint definition_pkey PRIMARY KEY (id),
   constraint definition_context_window_limit_check CHECK ((context_window_limit > 0)),
+  constraint definition_server_tools_check CHECK ((json_typeof(server_tools) = 'array'::text)),
   constraint definition_strict_check CHECK ((json_typeof(strict) = 'object'::text)),
   constraint definition_tool_choice_check CHECK ((json_typeof(tool_choice) = 'object'::text))
 );

@@ -23,6 +23,7 @@ import type {
   StopWhen,
   StrictParts,
   ToolCallState,
+  ServerTool,
   ToolChoice,
   ToolDefinition,
   ToolKind,
@@ -88,6 +89,7 @@ export interface AgentTable {
   updated_at: Stamped;
   deleted_at: Timestamp | null;
   result_format: JsonColumn<unknown> | null;
+  server_tools: JsonColumn<readonly ServerTool[]> | null;
   keeps_blocks: Generated<boolean>;
 }
 
@@ -198,6 +200,7 @@ export interface DefinitionTable {
   shows_counts: Generated<boolean>;
   writable_labels: string[] | null;
   tool_choice: JsonColumn<ToolChoice> | null;
+  server_tools: JsonColumn<readonly ServerTool[]> | null;
   created_at: Stamped;
 }
 

@@ -261,6 +261,7 @@ const VALID: Readonly<Record<string, Row>> = {
 const REFUSED: Readonly<Record<string, readonly Row[]>> = {
   'agent.agent_context_window_limit_check': [{ context_window_limit: 0 }],
   'agent.agent_model_check': [{ model: 'claude' }, { model: '/claude' }],
+  'agent.agent_server_tools_check': [{ server_tools: '{}' }],
   'batch.batch_cancelling': [{ state: 'cancelling' }, { state: 'cancelled', completed_at: NOW }],
   'batch.batch_ended': [{ state: 'completed' }, { state: 'failed' }, { completed_at: NOW }],
   'batch.batch_expires': [
@@ -368,6 +369,7 @@ const REFUSED: Readonly<Record<string, readonly Row[]>> = {
   'definition.definition_strict_check': [{ strict: '[]' }],
   'definition.definition_context_window_limit_check': [{ context_window_limit: 0 }],
   'definition.definition_tool_choice_check': [{ tool_choice: '[]' }],
+  'definition.definition_server_tools_check': [{ server_tools: '{}' }],
   'deleted_item.deleted_item_kind_check': [{ kind: 'agent' }],
   'doubted_submission.doubted_submission_outcome_check': [{ outcome: 'lost' }],
   'forgotten_batch.forgotten_batch_due': [{ next_due_at: null }, { removed_at: NOW }],
