@@ -1155,6 +1155,29 @@ create table tool_code (
   constraint tool_code_sha256_check CHECK ((sha256 ~ '^[0-9a-f]{64}$'::text))
 );
 
+create table tool_trial (
+  id uuid not null,
+  project_id uuid not null,
+  agent_id uuid not null,
+  tool json not null,
+  arguments json not null,
+  state text not null default 'waiting'::text,
+  waits_until timestamp with time zone not null,
+  taken_by text,
+  replies_until timestamp with time zone,
+  reply json,
+  created_at timestamp with time zone not null default app_now(),
+  constraint tool_trial_pkey PRIMARY KEY (id),
+  constraint tool_trial_arguments_check CHECK ((json_typeof(arguments) = 'object'::text)),
+  constraint tool_trial_replied CHECK (((state = 'ended'::text) = (reply IS NOT NULL))),
+  constraint tool_trial_reply_check CHECK ((json_typeof(reply) = 'object'::text)),
+  constraint tool_trial_state_check CHECK ((state = ANY (ARRAY['waiting'::text, 'running'::text, 'ended'::text]))),
+  constraint tool_trial_taken CHECK ((((state = 'waiting'::text) = (taken_by IS NULL)) AND ((taken_by IS NULL) = (replies_until IS NULL)))),
+  constraint tool_trial_tool_check CHECK ((json_typeof(tool) = 'object'::text))
+);
+CREATE INDEX tool_trial_by_age ON public.tool_trial USING btree (created_at);
+CREATE INDEX tool_trial_waiting ON public.tool_trial USING btree (created_at) WHERE (state = 'waiting'::text);
+
 create table turnaround (
   credential text not null,
   model text not null,
@@ -1318,6 +1341,7 @@ alter table tick add constraint tick_schedule_id_fkey FOREIGN KEY (schedule_id) 
 alter table token_calibration add constraint token_calibration_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table tool add constraint tool_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table tool_code add constraint tool_code_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table tool_trial add constraint tool_trial_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table turnaround add constraint turnaround_credential_fkey FOREIGN KEY (credential) REFERENCES credential(name);
 alter table turnaround add constraint turnaround_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table unstarted_input add constraint unstarted_input_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);

@@ -170,6 +170,20 @@ export interface ToolTable {
   updated_at: Stamped;
 }
 
+export interface ToolTrialTable {
+  id: string;
+  project_id: string;
+  agent_id: string;
+  tool: JsonColumn<ToolDefinition>;
+  arguments: JsonColumn<JsonObject>;
+  state: Generated<'waiting' | 'running' | 'ended'>;
+  waits_until: Timestamp;
+  taken_by: string | null;
+  replies_until: Timestamp | null;
+  reply: JsonColumn<JsonObject> | null;
+  created_at: Stamped;
+}
+
 export interface ToolCodeTable {
   project_id: string;
   sha256: string;
@@ -919,6 +933,7 @@ export interface DB {
   agent_block: AgentBlockTable;
   tool: ToolTable;
   tool_code: ToolCodeTable;
+  tool_trial: ToolTrialTable;
   agent_tool: AgentToolTable;
   definition: DefinitionTable;
   batch: BatchTable;

@@ -27,10 +27,8 @@ export function toolsIssue(tools: unknown): Issue | undefined {
     }
     if (names.has(name)) return invalid('tools: Tool names must be unique.');
     names.add(name);
-    if (!isCustom && !KNOWN_TYPE.test(String(type)))
-      return invalid(
-        `tools.${at}: Input tag '${String(type)}' found using 'type' does not match any of the expected tags`,
-      );
+    if (!isCustom && !(typeof type === 'string' && KNOWN_TYPE.test(type)))
+      return invalid(`tools.${at}: Input tag found using 'type' does not match any of the expected tags`);
     if (!isCustom) continue;
     const schema = tool['input_schema'];
     if (schema === undefined) return invalid(`tools.${at}.custom.input_schema: Field required`);

@@ -46,7 +46,7 @@ export function serverToolIssues(tools: readonly JsonObject[]): readonly FieldEr
     if (issue !== null) return [{ path: `/${index}${issue.path}`, message: issue.message }];
     if (names.size !== names.add(tool['name']).size) return [];
     return [
-      { path: `/${index}/name`, message: `repeats '${String(tool['name'])}': a name stands for one tool` },
+      { path: `/${index}/name`, message: 'repeats the name of an earlier server tool: drop one of them' },
     ];
   });
 }

@@ -28,6 +28,7 @@ export const MIGRATIONS: Readonly<Record<string, Migration>> = Object.fromEntrie
     '0015-batch-tools',
     '0016-tool-kinds',
     '0018-server-tools',
+    '0019-tool-trials',
   ].map((name) => [name, { up: (db: Database) => runFile(db, name) }]),
 );
 

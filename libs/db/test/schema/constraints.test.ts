@@ -141,6 +141,7 @@ const VALID: Readonly<Record<string, Row>> = {
     timeout_ms: 1,
     source_type: 'none',
   },
+  tool_trial: { id: ID, project_id, agent_id: ID, tool: '{}', arguments: '{}', waits_until: NOW },
   tool_code: { project_id, sha256: 'a'.repeat(64), code: 'export function look() {}' },
   batch: { id: ID, project_id, state: 'running', total: 1, accepted: 1 },
   batch_agent: { batch_id: ID, ordinal: 0, agent_id: ID, project_id },
