@@ -537,6 +537,19 @@ const REFUSED: Readonly<Record<string, readonly Row[]>> = {
   'prompt_density.prompt_density_bytes_per_token_min_check': [{ bytes_per_token_min: 0 }],
   'tool_code.tool_code_code_check': [{ code: 'x'.repeat(524_289) }],
   'tool_code.tool_code_sha256_check': [{ sha256: 'A'.repeat(64) }],
+  'tool_trial.tool_trial_arguments_check': [{ arguments: '[]' }],
+  'tool_trial.tool_trial_tool_check': [{ tool: '[]' }],
+  'tool_trial.tool_trial_state_check': [{ state: 'lost', taken_by: 'w', replies_until: NOW }],
+  'tool_trial.tool_trial_reply_check': [{ state: 'ended', taken_by: 'w', replies_until: NOW, reply: '[]' }],
+  'tool_trial.tool_trial_taken': [
+    { state: 'running' },
+    { taken_by: 'w', replies_until: NOW },
+    { state: 'running', taken_by: 'w' },
+  ],
+  'tool_trial.tool_trial_replied': [
+    { state: 'ended', taken_by: 'w', replies_until: NOW },
+    { state: 'running', taken_by: 'w', replies_until: NOW, reply: '{}' },
+  ],
   'turnaround.turnaround_durations_ms_check': [
     { durations_ms: [] },
     { durations_ms: Array<number>(65).fill(1) },
