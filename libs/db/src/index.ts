@@ -65,9 +65,8 @@ export {
   setTrialWait,
   storeToolTrial,
   type NewToolTrial,
-  type ToolTrialReply,
 } from './commits/trial/tool-trials.ts';
-export { readToolTrial, type ToolTrialRow } from './reads/trial/tool-trial.ts';
+export { readToolTrial, type ToolTrialReply, type ToolTrialRow } from './reads/trial/tool-trial.ts';
 export { openUpload } from './commits/upload/open-upload.ts';
 export { encodeLines, stageLines, type StagedLine, type UploadKey } from './commits/upload/stage-lines.ts';
 export { takeStagedLines } from './commits/upload/take-staged-lines.ts';

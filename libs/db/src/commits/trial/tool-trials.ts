@@ -2,8 +2,8 @@ import type { JsonObject, ToolDefinition } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Database, Tx } from '../../connect.ts';
 import { isOldTrial } from '../../reads/due-conditions.ts';
+import type { ToolTrialReply } from '../../reads/trial/tool-trial.ts';
 import { storableJson, storableText } from '../json-rows.ts';
-import type { CallOutput } from '../run/call-outputs.ts';
 
 /** A trial of a tool by a caller. */
 export interface NewToolTrial {
@@ -12,16 +12,6 @@ export interface NewToolTrial {
   readonly agent_id: string;
   readonly tool: ToolDefinition;
   readonly arguments: JsonObject;
-}
-
-/** The reply of a trial, as stored. */
-export interface ToolTrialReply extends Pick<CallOutput, 'stdout' | 'stderr'> {
-  readonly ok: boolean;
-  /** The text that a model would see. */
-  readonly result: string;
-  readonly duration_ms: number;
-  /** The worker could not start the tool. */
-  readonly unavailable?: true;
 }
 
 /** Stores a trial that a worker may take within `waitMs`. */

@@ -1,7 +1,18 @@
 import { NightshiftError } from '@nightshift/agent-core';
 import { sql } from 'kysely';
-import type { ToolTrialReply } from '../../commits/trial/tool-trials.ts';
 import type { Database } from '../../connect.ts';
+
+/** The reply of a trial, as stored. */
+export interface ToolTrialReply {
+  readonly ok: boolean;
+  /** The text that a model would see. */
+  readonly result: string;
+  readonly duration_ms: number;
+  readonly stdout?: string;
+  readonly stderr?: string;
+  /** The worker could not start the tool. */
+  readonly unavailable?: true;
+}
 
 /** The state of a trial. */
 export interface ToolTrialRow {
