@@ -18,10 +18,10 @@ import {
   type NewToolTrial,
   type ToolTrialReply,
 } from '@nightshift/db';
-import type { FastifyReply } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import type { App, Context } from '../../context.ts';
-import { idempotencyHeaders } from '../../idempotency/key.ts';
+import { idempotencyHeaders, keyOf } from '../../idempotency/key.ts';
 import { makeOnce } from '../../idempotency/make-once.ts';
 import { problems } from '../../schemas/answers.ts';
 import { wireId } from '../../schemas/ids.ts';
@@ -100,7 +100,7 @@ export function runAgentTool(app: App, context: Context): void {
             await storeToolTrial(trx, trial, WORKER_WAIT_MS);
             return { id: trial.id };
           },
-          show: ({ id }) => untilReplied(context, id, reply),
+          show: ({ id }) => untilReplied(context, id, request, reply),
         });
       } catch (error) {
         // Clients repeat requests after a 5xx by themselves.
@@ -161,9 +161,14 @@ function refused(path: string, message: string): NightshiftError {
 /**
  * Waits until a worker has replied.
  * Throws: `no_worker` if none took the trial, which is taken back then; `not_ready` if the worker could not start the tool;
- * `outcome_unknown` if its reply is overdue, or this process stops.
+ * `outcome_unknown` if its reply is overdue, or this process stops (with a key `not_ready`).
  */
-async function untilReplied(context: Context, id: string, reply: FastifyReply): Promise<ExecutionResult> {
+async function untilReplied(
+  context: Context,
+  id: string,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<ExecutionResult> {
   const { db, projectId } = context;
   await setTrialWait(db, id, WORKER_WAIT_MS);
   await context.bell.ring([{ kind: 'trial', id }]);
@@ -178,9 +183,16 @@ async function untilReplied(context: Context, id: string, reply: FastifyReply): 
     if (is_lost) throw unknown('The worker that called the tool has not answered: it may have been killed.');
     const isLeft = !context.isOpen() || reply.raw.destroyed;
     if (isLeft && state === 'waiting') await setTrialWait(db, id, 0);
-    else if (isLeft) throw unknown('The API stopped before the tool had ended.');
+    else if (isLeft) throw stopped(keyOf(request) !== null);
     else await setTimeout(delayMs);
   }
+}
+
+/** The error of a wait that this process gives up. A repeated request with its key waits for the same call. */
+function stopped(hasKey: boolean): NightshiftError {
+  return hasKey
+    ? new NightshiftError('not_ready', 'The API stops before the tool has ended; the call goes on.')
+    : unknown('The API stopped before the tool had ended.');
 }
 
 function unknown(why: string): NightshiftError {
