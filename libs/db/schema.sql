@@ -91,10 +91,12 @@ create table agent (
   compaction json not null default '{"mode":"sliding_window","evict_ratio":0.3}'::json,
   result_format json,
   keeps_blocks boolean not null default false,
+  server_tools json,
   constraint agent_pkey PRIMARY KEY (id),
   constraint agent_conversation_id_key UNIQUE (conversation_id),
   constraint agent_context_window_limit_check CHECK ((context_window_limit > 0)),
-  constraint agent_model_check CHECK ((POSITION(('/'::text) IN (model)) > 1))
+  constraint agent_model_check CHECK ((POSITION(('/'::text) IN (model)) > 1)),
+  constraint agent_server_tools_check CHECK ((json_typeof(server_tools) = 'array'::text))
 );
 CREATE INDEX agent_by_age ON public.agent USING btree (project_id, created_at, id) WHERE (deleted_at IS NULL);
 CREATE INDEX agent_by_model ON public.agent USING btree (project_id, model) WHERE (deleted_at IS NULL);
@@ -501,8 +503,10 @@ create table definition (
   writable_labels text[],
   strict json,
   tool_choice json,
+  server_tools json,
   constraint definition_pkey PRIMARY KEY (id),
   constraint definition_context_window_limit_check CHECK ((context_window_limit > 0)),
+  constraint definition_server_tools_check CHECK ((json_typeof(server_tools) = 'array'::text)),
   constraint definition_strict_check CHECK ((json_typeof(strict) = 'object'::text)),
   constraint definition_tool_choice_check CHECK ((json_typeof(tool_choice) = 'object'::text))
 );
@@ -1151,6 +1155,29 @@ create table tool_code (
   constraint tool_code_sha256_check CHECK ((sha256 ~ '^[0-9a-f]{64}$'::text))
 );
 
+create table tool_trial (
+  id uuid not null,
+  project_id uuid not null,
+  agent_id uuid not null,
+  tool json not null,
+  arguments json not null,
+  state text not null default 'waiting'::text,
+  waits_until timestamp with time zone not null,
+  taken_by text,
+  replies_until timestamp with time zone,
+  reply json,
+  created_at timestamp with time zone not null default app_now(),
+  constraint tool_trial_pkey PRIMARY KEY (id),
+  constraint tool_trial_arguments_check CHECK ((json_typeof(arguments) = 'object'::text)),
+  constraint tool_trial_replied CHECK (((state = 'ended'::text) = (reply IS NOT NULL))),
+  constraint tool_trial_reply_check CHECK ((json_typeof(reply) = 'object'::text)),
+  constraint tool_trial_state_check CHECK ((state = ANY (ARRAY['waiting'::text, 'running'::text, 'ended'::text]))),
+  constraint tool_trial_taken CHECK ((((state = 'waiting'::text) = (taken_by IS NULL)) AND ((taken_by IS NULL) = (replies_until IS NULL)))),
+  constraint tool_trial_tool_check CHECK ((json_typeof(tool) = 'object'::text))
+);
+CREATE INDEX tool_trial_by_age ON public.tool_trial USING btree (created_at);
+CREATE INDEX tool_trial_waiting ON public.tool_trial USING btree (created_at) WHERE (state = 'waiting'::text);
+
 create table turnaround (
   credential text not null,
   model text not null,
@@ -1314,6 +1341,7 @@ alter table tick add constraint tick_schedule_id_fkey FOREIGN KEY (schedule_id) 
 alter table token_calibration add constraint token_calibration_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table tool add constraint tool_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table tool_code add constraint tool_code_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table tool_trial add constraint tool_trial_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table turnaround add constraint turnaround_credential_fkey FOREIGN KEY (credential) REFERENCES credential(name);
 alter table turnaround add constraint turnaround_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table unstarted_input add constraint unstarted_input_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);

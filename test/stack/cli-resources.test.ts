@@ -309,6 +309,24 @@ test('a schedule is made, previewed, changed, paused, resumed, run and deleted',
   expect(await answerOf(['schedules', 'delete', id, '--yes'])).toEqual({ id, deleted: true });
 });
 
+test('a program with its schema becomes a tool, which an agent has and a person tries', async () => {
+  const { id: agent } = await createAgent();
+  await writeFile(
+    join(dir, 'count.ts'),
+    'export function count(item: string): string { console.log(item); return `7 ${item}`; }',
+  );
+  const schema = { name: 'count', parameters: { type: 'object', properties: { item: { type: 'string' } } } };
+  expect((await nightshift(['tools', 'create', 'count.ts'])).stderr).toContain('needs a schema');
+  const tool = await answerOf<Tool>(['tools', 'create', 'count.ts', '--schema', JSON.stringify(schema)]);
+  expect(tool).toMatchObject({ name: 'count', source_type: 'typescript', kind: 'sandbox' });
+  await answerOf(['tools', 'attach', agent, 'count']);
+  const tried = await nightshift(['tools', 'run', agent, 'count', '--args', '{"item": "bolts"}']);
+  expect([tried.exitCode, tried.stdout.trim()]).toEqual([0, '7 bolts']);
+  expect(tried.stderr).toMatch(/bolts\nSucceeded after \d+ ms\./);
+  const wrong = await nightshift(['tools', 'run', agent, 'count', '--args', '{"item": 7}']);
+  expect([wrong.exitCode, wrong.stderr]).toEqual([2, expect.stringContaining('/item must be string')]);
+});
+
 test('a tool is listed, changed, attached by name, put under approval and detached', async () => {
   const { id: agent } = await createAgent();
   const [tool] = await linesOf<Tool>(['tools', 'ls', '--name', 'compare_versions']);

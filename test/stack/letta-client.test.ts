@@ -72,9 +72,9 @@ test("Letta's client creates agents and a batch, reads it to its end and lists i
   await house.expectPaidOnce();
 });
 
-test("Letta's client creates, changes, attaches and deletes a tool in TypeScript, whose result reaches the model", async () => {
+test("Letta's client creates, changes, attaches, tries and deletes a tool in TypeScript, whose result reaches the model", async () => {
   const sourceOf = (count: number): string =>
-    `export async function stock(item: string): Promise<string> { return '${count} ' + item; }`;
+    `export async function stock(item: string): Promise<string> { console.log('counted'); return '${count} ' + item; }`;
   const tool = {
     source_type: 'typescript',
     json_schema: {
@@ -96,6 +96,16 @@ test("Letta's client creates, changes, attaches and deletes a tool in TypeScript
   expect(items.find(({ message_type }) => message_type === 'tool_return_message')).toMatchObject({
     status: 'success',
     tool_return: '7 bolts',
+  });
+  const tried = await client.agents.tools.run('stock', { agent_id, args: { item: 'nuts' } });
+  expect(tried).toMatchObject({
+    status: 'success',
+    func_return: '7 nuts',
+    stdout: ['counted\n'],
+    stderr: [],
+  });
+  await expect(client.agents.tools.run('stock', { agent_id, args: {} })).rejects.toMatchObject({
+    status: 422,
   });
   await client.tools.delete(created.id);
   await expect(client.tools.retrieve(created.id)).rejects.toMatchObject({ status: 404 });

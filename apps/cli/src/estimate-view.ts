@@ -25,11 +25,23 @@ export function renderEstimate(estimate: BatchEstimate): string {
         ? `unknown: no price for ${estimate.unpriced_models.join(', ')}`
         : `${dollarsOf(cost.expected)} expected, ${dollarsOf(cost.low)} to ${dollarsOf(cost.worst)}`,
     ],
+    ...estimate.server_tools.map((tool) => [tool.name, chargeOf(tool)] as const),
     ...(verdict === null ? [] : [['cap', VERDICTS[verdict]] as const]),
     ...(estimate.rounds === null
       ? []
       : [['rounds', countOfNoun(estimate.rounds, 'provider batch').replace(/batchs$/, 'batches')] as const]),
   ]);
+}
+
+/** Tells what a server tool costs beside tokens. */
+function chargeOf({
+  uses_per_step: uses,
+  is_assumed,
+  cost_usd_per_step: cost,
+}: BatchEstimate['server_tools'][number]): string {
+  if (cost === null) return 'container time, which is not estimated';
+  if (uses === null) return 'tokens alone';
+  return `at most ${countOf(uses)} uses a step${is_assumed ? ' (assumed: max_uses is absent)' : ''}, ${dollarsOf(cost)}`;
 }
 
 function rangeOf({ low, expected, worst }: BatchEstimate['requests']): string {

@@ -29,6 +29,11 @@ test.each<[string, readonly string[], unknown]>([
     ['agents', 'import', FILE],
     { agent_ids: ['agent-1'], left_out: [{ path: HOSTILE, reason: HOSTILE }], left_out_total: 1 },
   ],
+  [
+    'the reply of a tool',
+    ['tools', 'run', 'agent-1', 'look'],
+    { status: 'success', func_return: HOSTILE, stdout: [HOSTILE], stderr: [HOSTILE], duration_ms: 1 },
+  ],
 ])('%s cannot rule the terminal', async (_, args, answer) => {
   const { run } = await serveCommand(({ url }, response) =>
     sendJson(response, url.searchParams.has('retry_of') ? [] : answer),

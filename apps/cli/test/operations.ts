@@ -36,6 +36,7 @@ export const OPERATIONS: Readonly<Record<string, string | WithoutCommand>> = {
   attachTool: 'tools attach',
   detachTool: 'tools detach',
   updateToolApproval: 'tools approval',
+  runAgentTool: 'tools run',
   createBlock: BLOCKS,
   listBlocks: BLOCKS,
   retrieveBlock: 'show',

@@ -313,3 +313,22 @@ describe('thinking blocks', () => {
     expect(between).toHaveLength(3);
   });
 });
+
+describe('webSearch', () => {
+  const tools = (max_uses?: number): object => ({
+    tools: [{ type: 'web_search_20260318', name: 'web_search', max_uses }],
+  });
+
+  test('searches with an offered tool, at most max_uses times an answer, and pauses', () => {
+    const answers = converse(sim('webSearch?n=3&pauses=1', tools(2)));
+    expect(answers.map(({ stop_reason }) => stop_reason)).toEqual(['pause_turn', 'end_turn']);
+    const searches = answers.map(
+      ({ content }) => content.filter(({ type }) => type === 'server_tool_use').length,
+    );
+    expect(searches).toEqual([2, 2]);
+  });
+
+  test('says so without an offered tool', () => {
+    expect(textIn(answer(sim('webSearch')))).toBe('No web search is offered.');
+  });
+});

@@ -63,6 +63,15 @@ export {
   type McpSource,
   type ToolSource,
 } from './model/tool.ts';
+export {
+  billingOf,
+  SEARCHES_ASSUMED,
+  searchesMax,
+  SERVER_TOOLS_MAX,
+  serverToolIssues,
+  type ServerTool,
+  type ServerToolCost,
+} from './model/server-tool.ts';
 export { BLOCK_CHAR_LIMIT_DEFAULT, type BlockView } from './model/block.ts';
 export type { BlockChange, KeptPassage, WriteResolution } from './model/block-change.ts';
 export {
@@ -76,6 +85,7 @@ export {
 export type { PlannedCall } from './model/planned-call.ts';
 export type { EndedCall, StepMemory } from './model/tool-call.ts';
 export {
+  hasTools,
   MAX_OUTPUT_TOKENS_DEFAULT,
   parseModelHandle,
   thinkingBudget,
@@ -301,6 +311,7 @@ export {
 } from './money/cache-marks.ts';
 export { parseToolRules, toolRuleSchema, type ParsedRules, type ToolRule } from './rules/rule.ts';
 export { checkRulesFit } from './decide/check-rules.ts';
+export { checkServerTools } from './decide/check-server-tools.ts';
 export { checkRequiredTools } from './rules/reach.ts';
 export { toolUsageRules } from './rules/prompts.ts';
 export {

@@ -44,6 +44,9 @@ export function agentsOf(on: Call, send: Send) {
       dataOf(sdk.attachTool({ ...on, path: { agent_id: id, tool_id: toolId } })),
     detachTool: (id: string, toolId: string) =>
       dataOf(sdk.detachTool({ ...on, path: { agent_id: id, tool_id: toolId } })),
+    /** Calls a tool once, outside any run. A repeated request waits for the same call. */
+    runTool: (id: string, toolName: string, body: types.ToolRun = {}) =>
+      dataOf(sdk.runAgentTool({ ...on, path: { agent_id: id, tool_name: toolName }, body })),
     requireApproval: (id: string, toolName: string, requiresApproval: boolean) =>
       dataOf(
         sdk.updateToolApproval({

@@ -54,7 +54,7 @@ export function createTransport(options: TransportOptions): Transport {
       signal?.throwIfAborted();
       const answer = await once(options, attempts);
       const isAnswer = answer instanceof Response;
-      if (isAnswer && !NOT_NOW.has(answer.status)) return refuse(answer);
+      if (isAnswer && !mayRepeat(answer)) return refuse(answer);
       const delayMs = delayOf(attempt, isAnswer ? answer.headers.get('retry-after') : null);
       if (attempt > retriesMax || delayMs > RETRY_AFTER_MS_MAX) {
         if (isAnswer) return refuse(answer);
@@ -65,6 +65,11 @@ export function createTransport(options: TransportOptions): Transport {
       await pause(delayMs, signal);
     }
   };
+}
+
+/** Whether a refusal says "not now", and not that a repeated request is answered the same. */
+function mayRepeat({ status, headers }: Response): boolean {
+  return NOT_NOW.has(status) && headers.get('x-should-retry') !== 'false';
 }
 
 /** Sends a request once. An answer that is cut, or late, is no answer; a stream is left to the caller. */

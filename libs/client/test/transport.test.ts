@@ -73,6 +73,14 @@ test('a wait that would be too long is thrown as the refusal', async () => {
   expect(received).toHaveLength(1);
 });
 
+test('a refusal that a repeated request would get again is thrown at once', async () => {
+  const { client, received } = await serve((_, response) =>
+    refuse(response, 504, 'outcome_unknown', { 'x-should-retry': 'false' }),
+  );
+  await expect(client.agents.runTool('agent-1', 'look')).rejects.toMatchObject({ code: 'outcome_unknown' });
+  expect(received).toHaveLength(1);
+});
+
 test('an abort ends the wait for a retry, and a request under way', async () => {
   const waiting = new AbortController();
   const { client } = await serve(

@@ -22,6 +22,7 @@ const TABLES: Readonly<Record<keyof DB, true>> = {
   agent_block: true,
   tool: true,
   tool_code: true,
+  tool_trial: true,
   agent_tool: true,
   definition: true,
   batch: true,

@@ -58,6 +58,15 @@ export { endSession } from './commits/session/end-session.ts';
 export { startSession, type NewSession } from './commits/session/start-session.ts';
 export { readBrowserSession } from './reads/session/browser-session.ts';
 export { deleteStagedLines, dropOldUploads, dropUpload } from './commits/upload/delete-staged-lines.ts';
+export { claimToolTrial, type ClaimedToolTrial } from './claims/trial/claim-tool-trial.ts';
+export {
+  commitToolTrial,
+  forgetToolTrials,
+  setTrialWait,
+  storeToolTrial,
+  type NewToolTrial,
+} from './commits/trial/tool-trials.ts';
+export { readToolTrial, type ToolTrialReply, type ToolTrialRow } from './reads/trial/tool-trial.ts';
 export { openUpload } from './commits/upload/open-upload.ts';
 export { encodeLines, stageLines, type StagedLine, type UploadKey } from './commits/upload/stage-lines.ts';
 export { takeStagedLines } from './commits/upload/take-staged-lines.ts';

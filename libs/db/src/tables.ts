@@ -23,6 +23,7 @@ import type {
   StopWhen,
   StrictParts,
   ToolCallState,
+  ServerTool,
   ToolChoice,
   ToolDefinition,
   ToolKind,
@@ -88,6 +89,7 @@ export interface AgentTable {
   updated_at: Stamped;
   deleted_at: Timestamp | null;
   result_format: JsonColumn<unknown> | null;
+  server_tools: JsonColumn<readonly ServerTool[]> | null;
   keeps_blocks: Generated<boolean>;
 }
 
@@ -168,6 +170,20 @@ export interface ToolTable {
   updated_at: Stamped;
 }
 
+export interface ToolTrialTable {
+  id: string;
+  project_id: string;
+  agent_id: string;
+  tool: JsonColumn<ToolDefinition>;
+  arguments: JsonColumn<JsonObject>;
+  state: Generated<'waiting' | 'running' | 'ended'>;
+  waits_until: Timestamp;
+  taken_by: string | null;
+  replies_until: Timestamp | null;
+  reply: JsonColumn<JsonObject> | null;
+  created_at: Stamped;
+}
+
 export interface ToolCodeTable {
   project_id: string;
   sha256: string;
@@ -198,6 +214,7 @@ export interface DefinitionTable {
   shows_counts: Generated<boolean>;
   writable_labels: string[] | null;
   tool_choice: JsonColumn<ToolChoice> | null;
+  server_tools: JsonColumn<readonly ServerTool[]> | null;
   created_at: Stamped;
 }
 
@@ -916,6 +933,7 @@ export interface DB {
   agent_block: AgentBlockTable;
   tool: ToolTable;
   tool_code: ToolCodeTable;
+  tool_trial: ToolTrialTable;
   agent_tool: AgentToolTable;
   definition: DefinitionTable;
   batch: BatchTable;

@@ -9,4 +9,5 @@ export const DUE_QUESTION = {
   retention_days: 30,
   provider_batch_days: 30,
   upload_hours: 24,
+  trial_hours: 25,
 } as const;

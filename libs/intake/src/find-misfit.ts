@@ -1,6 +1,7 @@
 import {
   checkRequiredTools,
   checkRulesFit,
+  checkServerTools,
   FINISH_TOOL,
   parseToolRules,
   type FieldError,
@@ -12,18 +13,34 @@ type DoubtedDefinition = NonNullable<RunAgent['doubts']>;
 
 /**
  * Finds the first reason why the tools of a definition do not fit each other or the choice of tools; null if they fit.
- * `isShared`: the batch, not the request, makes the choice. Paths begin at the request.
+ * `shared`: the choice of the batch. Paths begin at the request.
  */
 export function findMisfit(
   definition: DoubtedDefinition,
   choice: ToolChoice | null,
-  isShared: boolean,
+  shared: ToolChoice | null,
 ): FieldError | null {
+  const isShared = choice?.add === shared?.add;
+  const hasOwnServerTools =
+    choice?.server_tools !== undefined && choice.server_tools !== shared?.server_tools;
   return (
     missingOf(choice, definition, isShared) ??
+    serverToolMisfitOf(definition, hasOwnServerTools) ??
     ruleMisfitOf(choice, definition, isShared) ??
     duplicateOf(definition)
   );
+}
+
+function serverToolMisfitOf(
+  { tool_rules, tools, server_tools }: DoubtedDefinition,
+  hasOwnServerTools: boolean,
+): FieldError | null {
+  if (server_tools == null) return null;
+  const misfit = checkServerTools(server_tools, tools, parseToolRules(tool_rules).given)[0];
+  if (misfit === undefined) return null;
+  return hasOwnServerTools && misfit.path.startsWith('/server_tools')
+    ? misfit
+    : { path: '/agent_id', message: `has tools that do not fit: ${misfit.path} ${misfit.message}` };
 }
 
 /** Finds a tool that a choice names and its definition lacks. */

@@ -73,7 +73,7 @@ export {
   type UploadedSource,
 } from './tools/check-source.ts';
 export { toResultFormat } from './to-result-format.ts';
-export { toCap, toMessages } from './to-runs.ts';
+export { toCap, toMessages, toToolChoice } from './to-runs.ts';
 export { afterTick, insteadOfStart, planVisit, waiting, withJitter } from './schedule/plan-visit.ts';
 export { storeTickBatch, type TickSettings } from './schedule/store-tick-batch.ts';
 export {

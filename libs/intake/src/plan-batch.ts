@@ -1,4 +1,5 @@
 import {
+  billingOf,
   ISSUES_MAX,
   modelPrice,
   NightshiftError,
@@ -22,7 +23,7 @@ export interface PlannableBatch {
   readonly runs: readonly NewRun[];
   /** Pointer to the fields shared by all runs, such as `/template`; null when each request has its own. */
   readonly shared_path: string | null;
-  /** The choice of the batch; runs that share it have the same object. Default: none. */
+  /** The choice of the batch; runs that share it have the same lists. Default: none. */
   readonly tools?: ToolChoice | null;
   /** Pointers of an upload. Default: those of a JSON body. */
   readonly places?: BatchPlaces;
@@ -133,11 +134,11 @@ export function refuseUnknownTools(
 ): Refusal | null {
   const fields: FieldError[] = [];
   let total = 0;
-  const checked = new Set<ToolChoice>();
+  const checked = new Set<ToolChoice['add']>();
   for (const [index, { tools }] of ownRuns(batch).entries()) {
-    if (tools == null || checked.has(tools)) continue;
-    checked.add(tools);
-    const path = tools === batch.tools ? (batch.places?.batch ?? '') : pathOf(batch, index);
+    if (tools == null || checked.has(tools.add)) continue;
+    checked.add(tools.add);
+    const path = tools.add === batch.tools?.add ? (batch.places?.batch ?? '') : pathOf(batch, index);
     for (const list of ['add', 'remove', 'only'] as const)
       for (const [place, name] of (tools[list] ?? []).entries()) {
         // A body may hold millions of names.
@@ -182,7 +183,7 @@ export function refuseUnfit(
   { tools: choice = null }: Pick<NewRun, 'tools'>,
   definition: NonNullable<RunAgent['doubts']>,
 ): Refusal | null {
-  const misfit = findMisfit(definition, choice, choice === batch.tools);
+  const misfit = findMisfit(definition, choice, batch.tools ?? null);
   if (misfit === null) return null;
   const field = { path: pathOf(batch, index) + misfit.path, message: misfit.message };
   return {
@@ -226,16 +227,26 @@ function refuseUnpricedCaps(batch: PlannableBatch, facts: BatchFacts): Refusal |
   const isCapped = batch.cap?.cost_nanousd != null || batch.runs.some(({ cap }) => cap?.cost_nanousd != null);
   if (!isCapped) return null;
   const priced = new Set<string>();
-  for (const [index, { model }] of agentsOf(facts).entries()) {
+  for (const [index, { model, doubts }] of agentsOf(facts).entries()) {
     const isBatchCapped = batch.cap?.cost_nanousd != null;
     if (!isBatchCapped && batch.runs[index]?.cap?.cost_nanousd == null) continue;
-    if (priced.has(model)) continue;
     const path = `${isBatchCapped ? (batch.places?.batch ?? '') : pathOf(batch, index)}/max_cost_usd`;
+    const unpriced = unpricedServerTool(doubts);
+    if (unpriced !== null) {
+      const message = `cannot be kept: no answer reports the container time of the server tool '${unpriced}'; drop the cap or the tool`;
+      return { code: 'validation_failed', message: `${path} ${message}.`, fields: [{ path, message }] };
+    }
+    if (priced.has(model)) continue;
     const refusal = refuseUnpriced(path, model, facts.prices);
     if (refusal !== null) return refusal;
     priced.add(model);
   }
   return null;
+}
+
+/** Returns the first server tool of an agent without a price; null for none. */
+export function unpricedServerTool(doubts: RunAgent['doubts']): string | null {
+  return doubts?.server_tools?.find((tool) => billingOf(tool) === 'time')?.name ?? null;
 }
 
 /** Refuses a cap in dollars at `path` on a model without a price. */

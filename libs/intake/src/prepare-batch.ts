@@ -63,7 +63,7 @@ const OPTIONS = [
  */
 export async function prepareBatch(body: BatchRequest, hold: (bytes: number) => void): Promise<PreparedBody> {
   if ('agents' in body) return prepareFleet(body);
-  const tools = toToolChoice(body.tools);
+  const tools = toToolChoice(body);
   const runs = await requestedRuns(body satisfies RunsRequest, tools, hold);
   return { options: body, runs, tools, shared_path: body.template == null ? null : '/template' };
 }

@@ -1,4 +1,4 @@
-import type { CallbackEventName } from '@nightshift/agent-core';
+import type { CallbackEventName, ServerTool } from '@nightshift/agent-core';
 
 /** Maximum size of a batch as JSON in bytes, as in Letta. */
 export const BATCH_BYTES_MAX = 256 * 1024 * 1024;
@@ -38,20 +38,25 @@ export interface ToolChoiceRequest {
   readonly only?: readonly string[] | null | undefined;
 }
 
+/** A choice of tools. */
+export interface ToolsRequest {
+  readonly tools?: ToolChoiceRequest | null | undefined;
+  /** Replace the agent's server tools. */
+  readonly server_tools?: readonly ServerTool[] | null | undefined;
+}
+
 /** Limits on cost and output. */
 export interface CapRequest {
   readonly max_cost_usd?: number | null | undefined;
   readonly max_output_tokens?: number | null | undefined;
 }
 
-/** The options shared by requests and templates. */
-interface RunOptions extends CapRequest {
+/** The options shared by requests and templates. Their default choice of tools is that of the batch. */
+interface RunOptions extends CapRequest, ToolsRequest {
   readonly agent_id: string;
   readonly max_steps?: number | null | undefined;
   readonly conversation?: 'agent' | 'isolated' | null | undefined;
   readonly client_tools?: readonly ClientTool[] | null | undefined;
-  /** Default: the choice of the batch. */
-  readonly tools?: ToolChoiceRequest | null | undefined;
   readonly response_format?: ResponseFormat | null | undefined;
   /** ISO time. */
   readonly deadline?: string | null | undefined;
@@ -86,13 +91,14 @@ export interface TemplateInput {
   readonly variables: Readonly<Record<string, unknown>>;
 }
 
-/** The requested runs: a list of requests, or a template with its inputs. */
-export interface RunsRequest {
+/**
+ * The requested runs: a list of requests, or a template with its inputs. The choice of tools is that of all requests without
+ * their own.
+ */
+export interface RunsRequest extends ToolsRequest {
   readonly requests?: readonly RunRequest[] | null | undefined;
   readonly template?: TemplateRequest | null | undefined;
   readonly inputs?: readonly TemplateInput[] | null | undefined;
-  /** Of all requests without a choice of their own. */
-  readonly tools?: ToolChoiceRequest | null | undefined;
 }
 
 /** Selects agents, like the filters of the list of agents. */
@@ -121,12 +127,11 @@ interface SelectionRequest {
 }
 
 /** Selected agents and one text template for their inputs. */
-export interface FleetRequest extends SelectionRequest {
+export interface FleetRequest extends SelectionRequest, ToolsRequest {
   readonly kind?: 'fleet' | null | undefined;
   readonly input: string;
   readonly conversation?: 'agent' | 'isolated' | null | undefined;
   readonly client_tools?: readonly ClientTool[] | null | undefined;
-  readonly tools?: ToolChoiceRequest | null | undefined;
   readonly response_format?: ResponseFormat | null | undefined;
 }
 

@@ -17,9 +17,10 @@ import type {
   RunRequest,
   TemplateInput,
   TemplateRequest,
-  ToolChoiceRequest,
+  ToolsRequest,
 } from './request.ts';
 import { storeBatch } from './store-batch.ts';
+import { toToolChoice } from './to-runs.ts';
 import { openLinePlan } from './upload/line-plan.ts';
 
 /** Stores the batch of a body, as the API does, and returns its id. */
@@ -38,14 +39,13 @@ export async function storeLines(
   {
     template = null,
     tools = null,
+    server_tools = null,
     ...options
-  }: BatchOptions & {
-    readonly template?: TemplateRequest | null;
-    readonly tools?: ToolChoiceRequest | null;
-  } = {},
+  }: BatchOptions & ToolsRequest & { readonly template?: TemplateRequest | null } = {},
 ): Promise<string> {
   const [prices, projectId, batch_id, now] = [SHIPPED_PRICES, DEFAULT_PROJECT_ID, newId(), await readNow(db)];
-  const head = { options, template, tools, path: '', filled_chars_max: 1_000_000 };
+  const choice = toToolChoice({ tools, server_tools });
+  const head = { options, template, tools: choice, path: '', filled_chars_max: 1_000_000 };
   const plan = openLinePlan({ db, projectId, prices, now }, head);
   const { lines, errors, taken } = await plan.plan(
     requests.map((request, index) => ({ line: index + 1, request })),

@@ -14,7 +14,7 @@ import {
   type Content,
   type InputRequest,
   type RunRequest,
-  type ToolChoiceRequest,
+  type ToolsRequest,
 } from './request.ts';
 import { toResultFormat } from './to-result-format.ts';
 
@@ -32,16 +32,31 @@ export function toNewRun(request: RunRequest, tools: ToolChoice | null): NewRun 
     deadline: request.deadline ?? null,
     cap: toCap(request),
     client_tools: request.client_tools?.map(toClientTool) ?? NO_TOOLS,
-    tools: toToolChoice(request.tools) ?? tools,
+    tools: toToolChoice(request, tools),
     result_format:
       request.response_format == null ? null : (toResultFormat(request.response_format) ?? 'none'),
   };
 }
 
-/** Converts a choice of tools; null for none. */
-export function toToolChoice(request: ToolChoiceRequest | null | undefined): ToolChoice | null {
-  if (request == null) return null;
-  return { add: request.add ?? [], remove: request.remove ?? [], only: request.only ?? null };
+const NO_CHOICE: ToolChoice = { add: [], remove: [], only: null };
+
+/**
+ * Converts a choice of tools; null for none. What it leaves open is as in `shared`, the choice of its batch, whose lists stay
+ * the same objects.
+ */
+export function toToolChoice(
+  { tools, server_tools }: ToolsRequest,
+  shared: ToolChoice | null = null,
+): ToolChoice | null {
+  if (tools == null && server_tools == null) return shared;
+  const { server_tools: sharedServerTools, ...named } = shared ?? NO_CHOICE;
+  const chosen = server_tools ?? sharedServerTools;
+  return {
+    ...(tools == null
+      ? named
+      : { add: tools.add ?? [], remove: tools.remove ?? [], only: tools.only ?? null }),
+    ...(chosen === undefined ? {} : { server_tools: chosen }),
+  };
 }
 
 function toClientTool(tool: ClientTool): ToolDefinition {

@@ -6,6 +6,7 @@ export const SIGNAL_KINDS = [
   'poll',
   'ingest',
   'tools',
+  'trial',
   'finish',
   'cancel',
   'webhook',
@@ -26,7 +27,7 @@ export type QueueName = 'control' | 'work';
 export const MAX_SIGNALS_PER_RING = 256;
 
 const kinds: ReadonlySet<unknown> = new Set(SIGNAL_KINDS);
-const longKinds: ReadonlySet<SignalKind> = new Set<SignalKind>(['ingest', 'tools']);
+const longKinds: ReadonlySet<SignalKind> = new Set<SignalKind>(['ingest', 'tools', 'trial']);
 const idPattern = /^(?:\*|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/i;
 
 /** Parses a payload strictly; undefined when it is no signal. Other programs may write to the same store. */

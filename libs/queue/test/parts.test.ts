@@ -34,7 +34,7 @@ describe('a signal', () => {
   });
 
   test('only ingest and tools are work signals', () => {
-    expect(SIGNAL_KINDS.filter((kind) => queueOf(kind) === 'work')).toEqual(['ingest', 'tools']);
+    expect(SIGNAL_KINDS.filter((kind) => queueOf(kind) === 'work')).toEqual(['ingest', 'tools', 'trial']);
   });
 
   test('the maximum of signals is sent individually', () => {

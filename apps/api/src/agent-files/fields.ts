@@ -11,7 +11,7 @@ const KEPT: ReadonlySet<string> = new Set([
   ...['name', 'description', 'system', 'agent_type', 'tags', 'metadata', 'timezone', 'tool_rules', 'model'],
   ...['message_buffer_autoclear', 'response_format', 'context_window_limit', 'model_settings', 'llm_config'],
   ...['max_tokens', 'parallel_tool_calls', 'compaction_settings', 'hidden', 'max_files_open'],
-  ...['per_file_view_window_char_limit', 'enable_sleeptime'],
+  ...['per_file_view_window_char_limit', 'enable_sleeptime', 'server_tools'],
 ]);
 /** Stored for clients that read them back; without effect. */
 const ECHOED: ReadonlySet<string> = new Set(['embedding', 'embedding_config']);

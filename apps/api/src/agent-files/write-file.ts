@@ -138,7 +138,9 @@ export function toLegacyFile(exported: ExportedAgent) {
 
 /** Adds the fields that Letta does not know. */
 function agentMetadata(agent: AgentState, others: Fields): Fields {
-  return withOwnMetadata(agent.metadata, { compaction_settings: agent.compaction_settings, ...others });
+  const { compaction_settings, server_tools } = agent;
+  const tools = server_tools.length === 0 ? {} : { server_tools };
+  return withOwnMetadata(agent.metadata, { compaction_settings, ...tools, ...others });
 }
 
 function toFileBlock(block: BlockResponse): Fields {
@@ -214,6 +216,7 @@ export function toAgentLine(
     per_file_view_window_char_limit: agent.per_file_view_window_char_limit,
     memory_blocks: agent.blocks.map(toLineBlock),
     tools: agent.tools.map(({ name }) => name),
+    server_tools: agent.server_tools,
     include_base_tools: false,
     include_base_tool_rules: false,
   };

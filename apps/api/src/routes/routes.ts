@@ -9,6 +9,7 @@ import { rewindCursor } from './agent-cursors/rewind.ts';
 import { updateToolApproval } from './agent-tools/approval.ts';
 import { attachAndDetachTool } from './agent-tools/attach.ts';
 import { listAgentTools } from './agent-tools/list.ts';
+import { runAgentTool } from './agent-tools/run.ts';
 import { createAgent } from './agents/create.ts';
 import { deleteAgent } from './agents/delete.ts';
 import { listAgentMessages } from './agents/list-messages.ts';
@@ -79,7 +80,7 @@ const KEYED: readonly Route[] = [
   ...[appendMessages, appendMessagesOfAgents],
   ...[listAgentBlocks, retrieveAgentBlock, updateAgentBlock, attachAndDetachBlock],
   ...[listCursors, rewindCursor],
-  ...[listAgentTools, attachAndDetachTool, updateToolApproval],
+  ...[listAgentTools, attachAndDetachTool, updateToolApproval, runAgentTool],
   ...[createBlock, retrieveBlock, listBlocks, updateBlock, deleteBlock, listAgentsOfBlock],
   ...[listBlockRevisions, retrieveBlockRevision, diffBlock, revertBlock],
   ...[createTool, upsertTool, retrieveTool, listTools, updateTool, deleteTool, addBaseTools],

@@ -7,6 +7,7 @@ import { answered, ignored } from './ignored.ts';
 import { shownTime } from './moment.ts';
 import { responseFormat } from './response-format.ts';
 import { lettaStopReason } from './run.ts';
+import { serverTools } from './run-options.ts';
 import { agentSecrets } from './secret.ts';
 import { hasNoControls, storedName } from './text.ts';
 import { toolRuleResponse } from './tool-rule.ts';
@@ -105,6 +106,11 @@ const agentFields = {
     .nullish()
     .describe('Tokens of prompt and answer together; default 128000.'),
   tool_rules: listOf(toolRule, 500).nullish(),
+  server_tools: serverTools
+    .nullish()
+    .describe(
+      'Tools of the provider, such as web search, sent unchanged behind the other tools. Tool rules cannot name them. Beyond Letta.',
+    ),
   tool_ids: listOf(wireId('tool'), 500).nullish(),
   block_ids: listOf(wireId('block'), 500).nullish(),
   tags: listOf(storedName(255), 100).nullish(),
@@ -228,6 +234,7 @@ export const agentState = z
       prompt_template: z.string(),
     }),
     tools: z.array(toolResponse),
+    server_tools: z.array(record).describe('Beyond Letta.'),
     sources: z.array(z.unknown()),
     tags: z.array(z.string()),
     secrets: z.array(secret),

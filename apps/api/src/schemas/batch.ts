@@ -17,6 +17,7 @@ import {
   maxSteps,
   messageInput,
   pilot,
+  requestedServerTools,
   resultFormat,
   runCaps,
   runDeadline,
@@ -47,6 +48,7 @@ export const requestInput = z
     ),
     client_tools: clientTools,
     tools: toolChoice,
+    server_tools: requestedServerTools,
     response_format: resultFormat,
     deadline: runDeadline,
     ...legacyFields,
@@ -81,6 +83,7 @@ const templateInput = z
     ),
     client_tools: clientTools,
     tools: toolChoice,
+    server_tools: requestedServerTools,
     response_format: resultFormat,
     deadline: runDeadline,
   })
@@ -177,6 +180,7 @@ export const batchInput = z
     stop_when: stopWhen.nullish(),
     ...fleetFields,
     tools: toolChoice,
+    server_tools: requestedServerTools,
   })
   .superRefine((body, context) => {
     const { requests, template, inputs, agents } = body;

@@ -101,14 +101,21 @@ export const fleetFields = {
 
 /** Fields that only a memory rewrite has, and fields that it does not have. */
 const OF_REWRITE = ['blocks', 'instruction', 'prompt', 'create_blocks', 'parts_max'] as const;
-const NOT_OF_REWRITE = ['input', 'conversation', 'client_tools', 'tools', 'response_format'] as const;
+const NOT_OF_REWRITE = [
+  'input',
+  'conversation',
+  'client_tools',
+  'tools',
+  'server_tools',
+  'response_format',
+] as const;
 
 export const FLEET_FIELDS = (Object.keys(fleetFields) as (keyof typeof fleetFields)[]).filter(
   (name) => name !== 'agents' && name !== 'kind' && name !== 'hold_if',
 );
 
 type FleetBody = z.output<z.ZodObject<typeof fleetFields>> &
-  Readonly<Partial<Record<'requests' | 'template' | 'inputs' | 'tools', unknown>>>;
+  Readonly<Partial<Record<'requests' | 'template' | 'inputs' | 'tools' | 'server_tools', unknown>>>;
 
 /** Refuses fields that do not fit a fleet, or its kind. */
 export function refineFleet(body: FleetBody, refuse: (field: string, message: string) => void): void {

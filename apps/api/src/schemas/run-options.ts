@@ -2,7 +2,12 @@ import {
   listOf,
   PILOT_FAILURE_RATE_DEFAULT,
   PILOT_RUNS_DEFAULT,
+  SEARCHES_ASSUMED,
+  SERVER_TOOLS_MAX,
+  serverToolIssues,
   STOP_AFTER_DEFAULT,
+  type JsonObject,
+  type ServerTool,
 } from '@nightshift/agent-core';
 import { MAX_STEPS_DEFAULT } from '@nightshift/intake';
 import { z } from 'zod';
@@ -145,6 +150,34 @@ export const toolChoice = z
   .describe(
     "Names of stored tools that change the agents' tools for these runs alone. A choice of a request or template " +
       'replaces the choice of the batch. Tool rules that no longer fit are refused. Beyond Letta.',
+  );
+/** Server tools of the provider. Members beyond these are sent as they come. */
+export const serverTools = z
+  .array(
+    z
+      .looseObject({
+        type: z.string().describe('Family and date, such as `web_search_20260318`.'),
+        name: z.string().describe('The name of its family.'),
+        max_uses: z
+          .int()
+          .nullish()
+          .describe(`Most uses in a request. Without it, budgets count with ${SEARCHES_ASSUMED} searches.`),
+      })
+      .meta({ id: 'ServerTool' }),
+  )
+  .max(SERVER_TOOLS_MAX)
+  .superRefine((tools, context) => {
+    for (const { path, message } of serverToolIssues(tools as readonly JsonObject[]))
+      context.addIssue({ code: 'custom', path: path.split('/').slice(1), message });
+  })
+  .meta({
+    examples: [[{ type: 'web_search_20260318', name: 'web_search', max_uses: 5 }]],
+  }) as unknown as z.ZodType<readonly ServerTool[]>;
+export const requestedServerTools = serverTools
+  .nullish()
+  .describe(
+    "Tools of the provider, sent unchanged behind the other tools, in place of the agent's. `[]`: none. Tool rules cannot " +
+      'name them. Beyond Letta.',
   );
 export const resultFormat = sharedResponseFormat
   .nullish()

@@ -102,6 +102,7 @@ function toAgentState(agent: AgentRow, relations: Relations): AgentState {
       prompt_template: '',
     },
     tools: relations.tools.map(toToolResponse),
+    server_tools: [...(agent.server_tools ?? [])],
     sources: [],
     tags: [...agent.tags],
     secrets,

@@ -1,13 +1,18 @@
 import type { Tool } from '@nightshift/client';
 import { addEditFlags, changesOf, type EditFlags } from '../edit-record.ts';
 import { renderFields } from '../fields.ts';
-import { readJsonObject } from '../json-input.ts';
+import { CommandError } from '../failure.ts';
+import { parseJsonObject, readJsonObject, readText, type JsonObject } from '../json-input.ts';
 import { wholeNumber } from '../parse.ts';
 import { removeRecord } from '../remove.ts';
 import type { Define, Session } from '../session.ts';
 import { plainOf } from '../table.ts';
 import { take } from '../take.ts';
 import { defineAttachments } from './tools/attachments.ts';
+
+interface CreateFlags {
+  readonly schema?: string;
+}
 
 interface ListFlags {
   readonly name?: string;
@@ -28,8 +33,9 @@ export const define: Define = (command, run) => {
   command
     .command('create')
     .description('make a tool')
-    .argument('<file>', 'JSON of the tool, or - for standard input')
-    .action(run(create));
+    .argument('<file>', 'program in .ts, .js or .py, or JSON of the tool, or - for JSON on standard input')
+    .option('--schema <json>', 'JSON Schema of a program, or a file with it: name, description, parameters')
+    .action(run<CreateFlags>(create));
   addEditFlags(command.command('edit').description('change a tool'), 'tool').action(run<EditFlags>(edit));
   command
     .command('delete')
@@ -76,10 +82,40 @@ export function renderTool(tool: Tool): string {
   ]);
 }
 
-async function create({ client, out }: Session, _flags: object, file: string): Promise<undefined> {
-  const tool = await client.tools.create(await readJsonObject(file));
+async function create({ client, out }: Session, { schema }: CreateFlags, file: string): Promise<undefined> {
+  const tool = await client.tools.create(await readTool(file, schema));
   await out.record(tool, () => tool.id);
   out.note(`Made ${plainOf(tool.name)}. nightshift tools attach AGENT ${tool.id} gives it to an agent.`);
+}
+
+/** Languages of programs by the end of their file's name. */
+const LANGUAGES: Readonly<Record<string, string>> = {
+  ...{ ts: 'typescript', mts: 'typescript', js: 'javascript', mjs: 'javascript', py: 'python' },
+};
+
+/** Reads the body of a new tool: JSON, or a program and its schema. */
+async function readTool(file: string, schema: string | undefined): Promise<JsonObject> {
+  const source_type = LANGUAGES[/\.([a-z]+)$/.exec(file)?.[1] ?? ''];
+  if (source_type === undefined) {
+    if (schema === undefined) return readJsonObject(file);
+    throw new CommandError(
+      '--schema is for a program in .ts, .js or .py; JSON holds its json_schema itself.',
+    );
+  }
+  if (schema === undefined && source_type !== 'python')
+    throw new CommandError(
+      `${file} needs a schema. Add --schema '{"name": "…", "description": "…", "parameters": {"type": "object", …}}', or a file with it.`,
+    );
+  const source_code = await readText(file);
+  return {
+    source_type,
+    source_code,
+    ...(schema === undefined ? {} : { json_schema: await readSchema(schema) }),
+  };
+}
+
+function readSchema(schema: string): Promise<JsonObject> | JsonObject {
+  return schema.trimStart().startsWith('{') ? parseJsonObject(schema, '--schema') : readJsonObject(schema);
 }
 
 async function edit(session: Session, flags: EditFlags, id: string, file?: string): Promise<undefined> {

@@ -1,6 +1,6 @@
 import { obeyScript } from './obey.ts';
 import type { ModelScript } from './script.ts';
-import { mixedServerClientToolsScript, pauseTurnScript } from './server-tool-scripts.ts';
+import { mixedServerClientToolsScript, pauseTurnScript, webSearchScript } from './server-tool-scripts.ts';
 import * as text from './text-scripts.ts';
 import { textBetweenToolsAsThinkingScript, thinkingScript } from './thinking-scripts.ts';
 import * as tools from './tool-scripts.ts';
@@ -38,4 +38,5 @@ export const SCRIPTS: ReadonlyMap<string, ModelScript> = new Map<string, ModelSc
   ['unknownBlockType', text.unknownBlockTypeScript],
   ['unknownStopReason', text.unknownStopReasonScript],
   ['unknownTool', tools.unknownToolScript],
+  ['webSearch', webSearchScript],
 ]);

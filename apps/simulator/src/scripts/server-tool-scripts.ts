@@ -38,6 +38,28 @@ export const pauseTurnScript: ModelScript = ({ params }, args) => {
   };
 };
 
+/**
+ * `webSearch?n=2&pauses=1`: searches n times an answer, at most `max_uses` of the offered tool, and pauses so often before it
+ * ends the turn. Without an offered web search it says so.
+ */
+export const webSearchScript: ModelScript = ({ params }, args) => {
+  const tool = params.tools?.find(({ type }) => typeof type === 'string' && type.startsWith('web_search_'));
+  if (tool === undefined)
+    return { content: [{ type: 'text', text: 'No web search is offered.' }], stop_reason: 'end_turn' };
+  const { turn } = taskOf(params);
+  const { max_uses } = tool as { max_uses?: unknown };
+  const uses = Math.min(numberIn(args, 'n', 1), typeof max_uses === 'number' ? max_uses : Infinity);
+  const searches = Array.from({ length: uses }, (_, index) => `part ${turn + 1}.${index + 1}`);
+  const isPaused = turn < numberIn(args, 'pauses', 0);
+  return {
+    content: [
+      ...searches.flatMap((query) => [search(query), searchResult(query)]),
+      ...(isPaused ? [] : [{ type: 'text', text: `Searched ${uses} times.` }]),
+    ],
+    stop_reason: isPaused ? 'pause_turn' : 'end_turn',
+  };
+};
+
 /** Leaves a server tool use open beside a client tool call, so that the reply must hold only tool results; then ends. */
 export const mixedServerClientToolsScript: ModelScript = ({ params, draw }, args) => {
   if (lastToolResults(params).length > 0) {

@@ -4,6 +4,9 @@ import { invalid, isObject } from './issue.ts';
 import type { Issue } from './issue.ts';
 
 const TOOL_NAME = /^[a-zA-Z0-9_-]{1,64}$/;
+/** Tools of the provider, some of which the client runs. */
+const KNOWN_TYPE =
+  /^(web_search|web_fetch|code_execution|tool_search_tool_(regex|bm25)|memory|bash|text_editor)_20\d{6}$/;
 const PROPERTY_KEY = /^[a-zA-Z0-9_.-]{1,64}$/;
 
 /** Validates `tools`: unique and valid names, and for client tools an object schema with plain keys. */
@@ -24,6 +27,8 @@ export function toolsIssue(tools: unknown): Issue | undefined {
     }
     if (names.has(name)) return invalid('tools: Tool names must be unique.');
     names.add(name);
+    if (!isCustom && !(typeof type === 'string' && KNOWN_TYPE.test(type)))
+      return invalid(`tools.${at}: Input tag found using 'type' does not match any of the expected tags`);
     if (!isCustom) continue;
     const schema = tool['input_schema'];
     if (schema === undefined) return invalid(`tools.${at}.custom.input_schema: Field required`);

@@ -2,7 +2,13 @@ import type { BatchState, ProviderBatchState } from '@nightshift/agent-core';
 import { readDueWork } from '@nightshift/db';
 import type { FlowDeps } from '../flow-parts/deps.ts';
 import { PROVIDER_BATCH_DAYS } from './forget-batches/forget-batches.ts';
-import { DELETED_ITEM_DAYS, EVENT_DAYS, IDEMPOTENCY_KEY_DAYS, UPLOAD_HOURS } from './sweep/sweep.ts';
+import {
+  DELETED_ITEM_DAYS,
+  EVENT_DAYS,
+  IDEMPOTENCY_KEY_DAYS,
+  TRIAL_HOURS,
+  UPLOAD_HOURS,
+} from './sweep/sweep.ts';
 
 /** Flows that look for due rows. */
 export type DueFlow =
@@ -13,6 +19,7 @@ export type DueFlow =
   | 'poll'
   | 'ingest'
   | 'tools'
+  | 'trial'
   | 'finish'
   | 'cancel'
   | 'webhook'
@@ -62,6 +69,7 @@ export async function findDueFlows({
     retention_days: settings.retention_days,
     provider_batch_days: PROVIDER_BATCH_DAYS,
     upload_hours: UPLOAD_HOURS,
+    trial_hours: TRIAL_HOURS,
     late_runs_max: Math.random() * ALL_LATE_EVERY < 1 ? null : LATE_RUNS_MAX,
   });
   const flows = new Set<DueFlow>();
@@ -70,6 +78,7 @@ export async function findDueFlows({
   if (due.callback_events) flows.add('webhook');
   if (due.ready_runs) flows.add('compose');
   if (due.open_calls) flows.add('tools');
+  if (due.trials) flows.add('trial');
   if (due.sweep) flows.add('sweep');
   if (due.audit) flows.add('audit');
   if (due.forget) flows.add('forget');

@@ -14,6 +14,7 @@ import { ingestResults } from '../flows/ingest-results/ingest-results.ts';
 import { pollProviderBatches } from '../flows/poll-provider-batches/poll-provider-batches.ts';
 import { reconcileSubmission } from '../flows/reconcile-submission/reconcile-submission.ts';
 import { runToolCalls } from '../flows/run-tool-calls/run-tool-calls.ts';
+import { runToolTrial } from '../flows/run-tool-trials/run-tool-trial.ts';
 import { submitProviderBatch } from '../flows/submit-provider-batch/submit-provider-batch.ts';
 import { sweep } from '../flows/sweep/sweep.ts';
 import { createPump, type Pump, type PumpLog } from './pump.ts';
@@ -35,6 +36,8 @@ const FLOWS: Readonly<
   ingest: { flow: ingestResults, lanes: ({ settings }) => settings.ingest_lanes },
   // Several lanes: a chunk whose calls wait is not busy, and delays no other.
   tools: { flow: runToolCalls, lanes: 8 },
+  // A caller waits for each trial: a slow tool delays no other.
+  trial: { flow: runToolTrial, lanes: 16 },
   finish: { flow: finishBatch, lanes: 1 },
   cancel: { flow: cancelBatch, lanes: 1 },
   webhook: { flow: deliverWebhooks, lanes: 4 },

@@ -14,6 +14,7 @@ import { ingestResults } from '../../src/flows/ingest-results/ingest-results.ts'
 import { pollProviderBatches } from '../../src/flows/poll-provider-batches/poll-provider-batches.ts';
 import { reconcileSubmission } from '../../src/flows/reconcile-submission/reconcile-submission.ts';
 import { runToolCalls } from '../../src/flows/run-tool-calls/run-tool-calls.ts';
+import { runToolTrial } from '../../src/flows/run-tool-trials/run-tool-trial.ts';
 import { submitProviderBatch } from '../../src/flows/submit-provider-batch/submit-provider-batch.ts';
 import { sweep } from '../../src/flows/sweep/sweep.ts';
 import { openHouse, script, type House, type SubmittedBatch } from './house.ts';
@@ -26,6 +27,7 @@ const FLOWS: Readonly<Record<DueFlow, (deps: FlowDeps) => Promise<FlowReport>>> 
   poll: pollProviderBatches,
   ingest: ingestResults,
   tools: runToolCalls,
+  trial: runToolTrial,
   finish: finishBatch,
   cancel: cancelBatch,
   webhook: deliverWebhooks,

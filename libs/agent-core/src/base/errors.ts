@@ -73,11 +73,21 @@ export const ERROR_CATALOGUE = {
     title: 'Key of secrets missing',
     next: 'Give the API and all workers the same SECRETS_KEY, with earlier keys in SECRETS_KEYS_OLD, and restart them.',
   },
+  no_worker: {
+    status: 503,
+    title: 'No worker',
+    next: 'Check with GET /v1/workers that a worker runs and is not drained, then send the request again.',
+  },
   not_ready: { status: 503, title: 'Not ready', next: 'Try again in a few seconds.' },
   too_slow: {
     status: 504,
     title: 'Takes too long',
     next: 'Narrow the request, for example by `batch_id` or `agent_id`. Retrying unchanged will time out again.',
+  },
+  outcome_unknown: {
+    status: 504,
+    title: 'Outcome unknown',
+    next: 'Check whether the call has taken effect before you make it again.',
   },
   fenced: {
     status: null,

@@ -1,5 +1,6 @@
 import type { JsonObject } from '../base/json.ts';
 import type { CompactionPolicy } from './compaction-policy.ts';
+import type { ServerTool } from './server-tool.ts';
 import type { ToolDefinition } from './tool.ts';
 
 /**
@@ -16,6 +17,11 @@ export interface Definition {
   readonly model_settings: ModelSettings;
   readonly tool_rules: readonly JsonObject[];
   readonly tools: readonly ToolDefinition[];
+  /**
+   * Tools that the provider runs, sent behind `tools`.
+   * Default: none.
+   */
+  readonly server_tools?: readonly ServerTool[] | null;
   /**
    * Type of its runs' results.
    * Default: anything.
@@ -58,6 +64,11 @@ export interface ModelSettings {
   readonly max_output_tokens: number;
   readonly parallel_tool_calls: boolean;
   readonly extra: JsonObject;
+}
+
+/** Returns whether the requests of a definition show tools. */
+export function hasTools({ tools, server_tools }: Pick<Definition, 'tools' | 'server_tools'>): boolean {
+  return tools.length > 0 || (server_tools ?? []).length > 0;
 }
 
 /** Returns the fixed budget of thinking; 0 without one. */

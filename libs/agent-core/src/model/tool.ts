@@ -1,4 +1,5 @@
 import type { JsonObject } from '../base/json.ts';
+import type { ServerTool } from './server-tool.ts';
 
 /**
  * Runner of a tool.
@@ -75,7 +76,7 @@ export interface McpSource {
   readonly definition_sha256: string;
 }
 
-/** A request's choice among stored tools, by name. */
+/** A request's choice of tools: stored tools by name, and server tools by value. */
 export interface ToolChoice {
   /** Appended to the agent's tools in this order, except those that the agent has. */
   readonly add: readonly string[];
@@ -83,6 +84,11 @@ export interface ToolChoice {
   readonly remove: readonly string[];
   /** Kept of the agent's tools and of `add`; null: all. */
   readonly only: readonly string[] | null;
+  /**
+   * Replaces the agent's server tools.
+   * Default: the agent's.
+   */
+  readonly server_tools?: readonly ServerTool[];
 }
 
 /** Outcome of a call, before it is packed for the model. */

@@ -1,5 +1,6 @@
 import type { Definition } from '../model/definition.ts';
 import { batchCostNanoUsd, type PriceTable } from '../model/prices.ts';
+import { searchesMax, serverToolCost, type ServerTool, type ServerToolCost } from '../model/server-tool.ts';
 import { NO_USAGE, type Usage } from '../model/usage.ts';
 import { answerLimit } from './answer-limit.ts';
 import type { Cap } from './budget.ts';
@@ -23,8 +24,8 @@ export type WorkKind =
 const REWRITE_AGENT_TYPE = 'sleeptime_agent';
 
 /** Returns the kind of work of a definition. */
-export function workKindOf({ tools, result_format, agent_type }: Definition): WorkKind {
-  if (tools.some(({ kind }) => kind !== 'memory')) return 'tools';
+export function workKindOf({ tools, server_tools, result_format, agent_type }: Definition): WorkKind {
+  if ((server_tools ?? []).length > 0 || tools.some(({ kind }) => kind !== 'memory')) return 'tools';
   if (result_format != null) return 'typed';
   if (tools.length === 0) return 'words';
   return agent_type === REWRITE_AGENT_TYPE ? 'rewrite' : 'memory';
@@ -57,6 +58,7 @@ export interface RunGroup {
   readonly window_tokens: number;
   readonly window_max: number;
   readonly kind: WorkKind;
+  readonly server_tools: readonly ServerTool[];
   /** Whether the runs have a step limit of their own. */
   readonly has_own_max_steps: boolean;
   /** The cap of each run, which ends when it is reached. */
@@ -89,6 +91,8 @@ export interface BatchEstimate {
   /** The expected work at the realtime price: without a cache, and with each step reading the prompt of the step before. */
   readonly realtime_nanousd: { readonly uncached: number; readonly cached: number } | null;
   readonly unpriced_models: readonly string[];
+  /** The server tools of the runs. `worst` and the reservations hold the most cost of their uses. */
+  readonly server_tools: readonly ServerToolCost[];
   /**
    * Provider batches in sequence that the caps allow for the expected work: at least the steps of a run. Null: without a cap
    * of the batch, without a price, or if the caps stop the work before its end.
@@ -118,6 +122,8 @@ const STEPS_PRIOR: Readonly<Record<WorkKind, number>> = {
 const OUTPUT_SHARE = 0.08;
 const OUTPUT_MIN = 25;
 const OUTPUT_MAX = 150;
+/** Searches of a step that may search, at most. */
+const SEARCHES_EXPECTED = 1;
 /** Share of an own step limit that runs with tools are expected to use. */
 const OWN_LIMIT_SHARE = 0.8;
 /** Tokens that results and their frame add between two steps: expected, and at most without measurements. */
@@ -148,6 +154,7 @@ function expectedSteps(group: RunGroup): readonly ExpectedStep[] {
   const first = group.input_tokens / group.runs;
   const guessed = Math.min(OUTPUT_MAX, Math.max(OUTPUT_MIN, first * OUTPUT_SHARE));
   const output = Math.min(max_tokens, work === null ? guessed : work.output_tokens / work.answers);
+  const searches = Math.min(SEARCHES_EXPECTED, searchesMax(group.server_tools));
   const planned =
     group.kind === 'tools' && group.has_own_max_steps
       ? group.steps_max * OWN_LIMIT_SHARE
@@ -159,7 +166,11 @@ function expectedSteps(group: RunGroup): readonly ExpectedStep[] {
     const prompt = Math.min(window_tokens, first + grown);
     const written =
       counts === undefined ? output : Math.min(max_tokens, counts.output_tokens / counts.answers);
-    steps.push({ share, prompt, usage: { ...cachedUsage(prompt, counts), output_tokens: written } });
+    steps.push({
+      share,
+      prompt,
+      usage: { ...cachedUsage(prompt, counts), output_tokens: written, web_searches: searches },
+    });
     grown += growthAfter(work, number, written);
     share *= work === null ? Math.min(1, Math.max(0, planned - number)) : goesOnShare(work, counts);
   }
@@ -240,8 +251,11 @@ function addExpected(
   const limit = limitOf(group);
   const costOf = (usage: Partial<Usage>): number | null =>
     batchCostNanoUsd(prices, model_name, { ...NO_USAGE, ...usage });
+  const searches_max = searchesMax(group.server_tools);
   const reserveOf = (requests: number, input: number, output: number): Use => ({
-    cost: requests * (reserveNanoUsd(prices, model_name, Math.min(group.window_max, input), output) ?? 0),
+    cost:
+      requests *
+      (reserveNanoUsd(prices, model_name, Math.min(group.window_max, input), output, searches_max) ?? 0),
     output: requests * output,
   });
   const sums = blank();
@@ -250,7 +264,7 @@ function addExpected(
   let before = 0;
   const waves = steps.map(({ share, usage, prompt }, index): Wave | null => {
     const requests = runs * share;
-    const { output_tokens } = usage;
+    const { output_tokens, web_searches = 0 } = usage;
     const cost = costOf(usage);
     // Only a step with another behind it writes its new part to the cache.
     const kept = Math.min(before, prompt);
@@ -264,8 +278,10 @@ function addExpected(
     sums.cost += requests * (cost ?? 0);
     beside.read += requests * usage.cache_read_tokens;
     beside.written += requests * (usage.cache_write_5m_tokens + usage.cache_write_1h_tokens);
-    beside.uncached += (requests * (uncached ?? 0)) / prices.batch_factor;
-    beside.cached += (requests * (cached ?? 0)) / prices.batch_factor;
+    // Searches have the same price in a batch.
+    const searched = costOf({ web_searches }) ?? 0;
+    beside.uncached += requests * ((uncached ?? 0) / prices.batch_factor + searched);
+    beside.cached += requests * ((cached ?? 0) / prices.batch_factor + searched);
     before = prompt;
     const written = Math.min(limit, Math.max(LEARNT_OUTPUT_MIN, LEARNT_MARGIN * output_tokens));
     return cost === null
@@ -318,6 +334,7 @@ function addLow(prices: PriceTable, group: RunGroup, total: Sums): void {
 function addWorst(prices: PriceTable, group: RunGroup, total: Sums): void {
   const { model_name, runs, cap, steps_max, work, summaries_max, summary_tokens, window_max } = group;
   const output = limitOf(group);
+  const searches = searchesMax(group.server_tools);
   const written = Math.min(output, outputPercentile(work, 0.99) ?? output);
   const growth = written + 2 * measuredGrowth(work);
   let input = 0;
@@ -326,7 +343,7 @@ function addWorst(prices: PriceTable, group: RunGroup, total: Sums): void {
   for (let step = 0; step < steps_max; step++) {
     const shown = Math.min(window_max, prompt);
     input += shown;
-    cost += reserveNanoUsd(prices, model_name, shown, output) ?? 0;
+    cost += reserveNanoUsd(prices, model_name, shown, output, searches) ?? 0;
     prompt += growth;
   }
   const summaries = prompt > SUMMARY_TRIGGER * group.window_tokens ? summaries_max : 0;
@@ -361,12 +378,16 @@ export function estimateBatch(prices: PriceTable, groups: readonly RunGroup[], c
   const total = { low: blank(), expected: blank(), worst: blank() };
   const beside: Beside = { read: 0, written: 0, uncached: 0, cached: 0 };
   const unpriced = new Set<string>();
+  const shown = new Map<string, ServerTool>();
   const cheapest = { cost_nanousd: Infinity, output_tokens: Infinity };
   const waves: (readonly Wave[])[] = [];
   for (const group of groups) {
     if (group.runs === 0) continue;
     const limit = limitOf(group);
-    const first = reserveNanoUsd(prices, group.model_name, group.least_worst_input_tokens, limit) ?? 0;
+    const { model_name, least_worst_input_tokens, server_tools } = group;
+    const searches = searchesMax(server_tools);
+    const first = reserveNanoUsd(prices, model_name, least_worst_input_tokens, limit, searches) ?? 0;
+    for (const tool of server_tools) shown.set(JSON.stringify(tool), tool);
     if (first <= (group.cap.cost_nanousd ?? Infinity) && limit <= (group.cap.output_tokens ?? Infinity)) {
       cheapest.cost_nanousd = Math.min(cheapest.cost_nanousd, first);
       cheapest.output_tokens = Math.min(cheapest.output_tokens, limit);
@@ -401,6 +422,7 @@ export function estimateBatch(prices: PriceTable, groups: readonly RunGroup[], c
       ? { uncached: Math.round(beside.uncached), cached: Math.round(beside.cached) }
       : null,
     unpriced_models: [...unpriced],
+    server_tools: [...shown.values()].map((tool) => serverToolCost(tool, prices.web_search_per_1000)),
     rounds: isPriced && !cannotStart ? roundsOf(joined, cap) : null,
     least_cap: {
       cost_nanousd: cost === null ? null : Math.ceil(cost.expected + largest('cost')),

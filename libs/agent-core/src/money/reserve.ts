@@ -14,7 +14,7 @@ const INPUT_COLUMNS = [
 /**
  * Returns the maximum cost of a request at the batch price.
  * Null for a model without a price, whose cap cannot be kept. Every prompt token counts by the dearest column, and all
- * of `maxTokens` as written.
+ * of `maxTokens` as written. `searches`: the most web searches of its server tools.
  * Unit: billionths of a US dollar.
  */
 export function reserveNanoUsd(
@@ -22,10 +22,11 @@ export function reserveNanoUsd(
   modelName: string,
   inputTokens: number,
   maxTokens: number,
+  searches = 0,
 ): number | null {
   let worst = 0;
   for (const column of INPUT_COLUMNS) {
-    const usage = { ...NO_USAGE, output_tokens: maxTokens, [column]: inputTokens };
+    const usage = { ...NO_USAGE, output_tokens: maxTokens, web_searches: searches, [column]: inputTokens };
     const cost = batchCostNanoUsd(prices, modelName, usage);
     if (cost === null) return null;
     worst = Math.max(worst, cost);

@@ -76,11 +76,11 @@ export function definitionKey(definitionId: string): string {
 
 /** Returns the key of a definition's work class: model, tool names, typed result, and memory rewrite or not. */
 export function workClassKey(
-  definition: Pick<Definition, 'model' | 'tools' | 'result_format' | 'writable_labels'>,
+  definition: Pick<Definition, 'model' | 'tools' | 'server_tools' | 'result_format' | 'writable_labels'>,
 ): string {
   const text = JSON.stringify([
     definition.model,
-    definition.tools.map(({ name }) => name).sort(),
+    [...definition.tools, ...(definition.server_tools ?? [])].map(({ name }) => name).sort(),
     definition.result_format != null,
     definition.writable_labels != null,
   ]);

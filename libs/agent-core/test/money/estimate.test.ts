@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { fc } from '../../../../test/fast-check.ts';
+import { searchesMax } from '../../src/model/server-tool.ts';
 import { SHIPPED_PRICES } from '../../src/model/prices.ts';
 import { estimateBatch as estimateWith, type RunGroup } from '../../src/money/estimate.ts';
 import { NO_MEDIA, reserveNanoUsd, worstInputTokens } from '../../src/money/reserve.ts';
@@ -11,6 +12,8 @@ const estimateBatch = (
   cost_nanousd: number | null,
   output_tokens: number | null = null,
 ) => estimateWith(SHIPPED_PRICES, groups, { cost_nanousd, output_tokens });
+
+const SEARCH = { type: 'web_search_20260318', name: 'web_search' };
 
 const group = (rest: Partial<RunGroup> = {}): RunGroup => ({
   model_name: 'claude-haiku-4-5',
@@ -28,6 +31,7 @@ const group = (rest: Partial<RunGroup> = {}): RunGroup => ({
   thinking_tokens: 0,
   kind: 'tools',
   has_own_max_steps: false,
+  server_tools: [],
   work: null,
   cap: { cost_nanousd: null, output_tokens: null },
   ...rest,
@@ -57,6 +61,7 @@ describe('the estimate of a batch', () => {
         cached: 100 * (1_180 * 1_250 + 180 * 1_000 + (1_000 + 1_180) * 100) + 24_000 * 5_000,
       },
       unpriced_models: [],
+      server_tools: [],
       rounds: null,
       least_cap: {
         cost_nanousd: (354_000 * 1_000 + 24_000 * 5_000) / 2 + (5_360 * 2_000 + 1_000 * 5_000) / 2,
@@ -287,6 +292,7 @@ describe('the estimate of a batch', () => {
       summaries_max: fc.nat(20),
       kind: fc.constantFrom('words', 'typed', 'memory', 'rewrite', 'tools'),
       has_own_max_steps: fc.boolean(),
+      server_tools: fc.constantFrom([], [SEARCH], [{ ...SEARCH, max_uses: 2 }]),
     });
     fc.assert(
       fc.property(fc.array(anyGroup, { maxLength: 4 }), (given) => {
@@ -315,9 +321,10 @@ describe('the estimate of a batch', () => {
           expect(range.expected).toBeLessThanOrEqual(range.worst);
         }
         const firsts = groups.reduce(
-          (sum, { model_name, runs, least_worst_input_tokens, max_tokens }) =>
+          (sum, { model_name, runs, least_worst_input_tokens: input, max_tokens, server_tools }) =>
             sum +
-            runs * (reserveNanoUsd(SHIPPED_PRICES, model_name, least_worst_input_tokens, max_tokens) ?? 0),
+            runs *
+              (reserveNanoUsd(SHIPPED_PRICES, model_name, input, max_tokens, searchesMax(server_tools)) ?? 0),
           0,
         );
         expect(firsts).toBeLessThanOrEqual(estimate.cost_nanousd?.worst ?? 0);

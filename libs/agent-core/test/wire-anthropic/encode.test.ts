@@ -346,6 +346,15 @@ describe('a definition', () => {
     expect(encodeDefinition(definition(without)).dropped).toEqual(['tool_choice']);
   });
 
+  test('sends server tools unchanged behind the tools, also alone, where a tool choice stays', () => {
+    const search = { type: 'web_search_20260318', name: 'web_search', user_location: { city: 'Oslo' } };
+    const sent = params({ tools: [appendTool], server_tools: [search] })['tools'] as JsonObject[];
+    expect(sent.slice(1)).toEqual([search]);
+    const alone = params({ tools: [], server_tools: [search], parallel: false });
+    expect(alone['tools']).toEqual([search]);
+    expect(alone['tool_choice']).toEqual({ type: 'auto', disable_parallel_tool_use: true });
+  });
+
   test('leaves out an empty tool description', () => {
     const tools = [{ ...appendTool, description: '' }];
     expect(params({ tools })['tools']).toEqual([

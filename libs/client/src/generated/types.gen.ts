@@ -82,6 +82,10 @@ export type AgentCreate = {
      */
     context_window_limit?: number | null;
     tool_rules?: Array<ToolRule> | null;
+    /**
+     * Tools of the provider, such as web search, sent unchanged behind the other tools. Tool rules cannot name them. Beyond Letta.
+     */
+    server_tools?: Array<ServerTool> | null;
     tool_ids?: Array<string> | null;
     block_ids?: Array<string> | null;
     tags?: Array<string> | null;
@@ -373,6 +377,12 @@ export type AgentState = {
         prompt_template: string;
     };
     tools: Array<Tool>;
+    /**
+     * Beyond Letta.
+     */
+    server_tools: Array<{
+        [key: string]: unknown;
+    }>;
     sources: Array<unknown>;
     tags: Array<string>;
     secrets: Array<AgentSecret>;
@@ -498,6 +508,10 @@ export type AgentUpdate = {
      */
     context_window_limit?: number | null;
     tool_rules?: Array<ToolRule> | null;
+    /**
+     * Tools of the provider, such as web search, sent unchanged behind the other tools. Tool rules cannot name them. Beyond Letta.
+     */
+    server_tools?: Array<ServerTool> | null;
     tool_ids?: Array<string> | null;
     block_ids?: Array<string> | null;
     tags?: Array<string> | null;
@@ -1051,6 +1065,10 @@ export type BatchCreate = {
      * Names of stored tools that change the agents' tools for these runs alone. A choice of a request or template replaces the choice of the batch. Tool rules that no longer fit are refused. Beyond Letta.
      */
     tools?: ToolChoice | null;
+    /**
+     * Tools of the provider, sent unchanged behind the other tools, in place of the agent's. `[]`: none. Tool rules cannot name them. Beyond Letta.
+     */
+    server_tools?: Array<ServerTool> | null;
 };
 
 export type BatchEstimate = {
@@ -1090,6 +1108,10 @@ export type BatchEstimate = {
      */
     smallest_cap: EstimateSmallestCap;
     unpriced_models: Array<string>;
+    /**
+     * Server tools of the runs. `expected` counts with a search a step, `worst` and caps with `uses_per_step`.
+     */
+    server_tools: Array<EstimateServerTool>;
     price_table: string;
     /**
      * Compares the estimate with the caps of the body. `fits`: the worst case fits, except for unusable answers that are paid and requested again, and for tool results of more than 2,000 tokens a step, or more than twice the growth of earlier prompts. `may_pause`: the worst case exceeds a cap. `will_pause`: the expected case does. `cannot_start`: no first request of the measured runs fits, under the batch or run caps. `unknown`: a model has no price. Null: the batch has no cap.
@@ -1223,6 +1245,10 @@ export type BatchRequest = {
      */
     tools?: ToolChoice | null;
     /**
+     * Tools of the provider, sent unchanged behind the other tools, in place of the agent's. `[]`: none. Tool rules cannot name them. Beyond Letta.
+     */
+    server_tools?: Array<ServerTool> | null;
+    /**
      * Format of the run's `result`: the JSON of its last answer, or of its call of the tool `finish` if the agent has it. Overrides the agent's response_format, which is the default. Beyond Letta.
      */
     response_format?: ResponseFormat | null;
@@ -1355,6 +1381,10 @@ export type BatchTemplate = {
      * Names of stored tools that change the agents' tools for these runs alone. A choice of a request or template replaces the choice of the batch. Tool rules that no longer fit are refused. Beyond Letta.
      */
     tools?: ToolChoice | null;
+    /**
+     * Tools of the provider, sent unchanged behind the other tools, in place of the agent's. `[]`: none. Tool rules cannot name them. Beyond Letta.
+     */
+    server_tools?: Array<ServerTool> | null;
     /**
      * Format of the run's `result`: the JSON of its last answer, or of its call of the tool `finish` if the agent has it. Overrides the agent's response_format, which is the default. Beyond Letta.
      */
@@ -2241,7 +2271,7 @@ export type EndedReasonInput = 'end_turn' | 'tool_rule' | 'max_steps' | 'max_tok
 
 export type EndedState = 'completed' | 'failed' | 'expired' | 'cancelled';
 
-export type ErrorCode = 'invalid_argument' | 'unauthorized' | 'not_found' | 'unknown_path' | 'method_not_allowed' | 'request_timeout' | 'conflict' | 'batch_running' | 'payload_too_large' | 'unsupported_media_type' | 'validation_failed' | 'idempotency_mismatch' | 'internal' | 'secrets_key_missing' | 'not_ready' | 'too_slow' | 'database_unreachable';
+export type ErrorCode = 'invalid_argument' | 'unauthorized' | 'not_found' | 'unknown_path' | 'method_not_allowed' | 'request_timeout' | 'conflict' | 'batch_running' | 'payload_too_large' | 'unsupported_media_type' | 'validation_failed' | 'idempotency_mismatch' | 'internal' | 'secrets_key_missing' | 'no_worker' | 'not_ready' | 'too_slow' | 'outcome_unknown' | 'database_unreachable';
 
 export type EstimateCachedTokens = {
     read: number;
@@ -2257,6 +2287,23 @@ export type EstimateRange = {
 export type EstimateRealtimeUsd = {
     uncached: string;
     cached: string;
+};
+
+export type EstimateServerTool = {
+    type: string;
+    name: string;
+    /**
+     * Most uses with a price in a step; null for a tool without one.
+     */
+    uses_per_step: number | null;
+    /**
+     * Whether `uses_per_step` is assumed, because `max_uses` is absent.
+     */
+    is_assumed: boolean;
+    /**
+     * Most cost of its uses in a step, beside tokens. Null: container time, which is not estimated.
+     */
+    cost_usd_per_step: string | null;
 };
 
 export type EstimateSmallestCap = {
@@ -3722,6 +3769,22 @@ export type SecretPut = {
     value: string;
 };
 
+export type ServerTool = {
+    /**
+     * Family and date, such as `web_search_20260318`.
+     */
+    type: string;
+    /**
+     * The name of its family.
+     */
+    name: string;
+    /**
+     * Most uses in a request. Without it, budgets count with 20 searches.
+     */
+    max_uses?: number | null;
+    [key: string]: unknown;
+};
+
 export type Session = {
     expires_at: string;
     /**
@@ -4126,6 +4189,28 @@ export type ToolCreate = {
     http?: HttpTool | null;
 };
 
+export type ToolExecutionResult = {
+    status: 'success' | 'error';
+    /**
+     * The result or the error, as a model would see it.
+     */
+    func_return: string;
+    /**
+     * At most 4,096 characters.
+     */
+    stdout: Array<string>;
+    /**
+     * At most 4,096 characters.
+     */
+    stderr: Array<string>;
+    agent_state: null;
+    sandbox_config_fingerprint: null;
+    /**
+     * Beyond Letta.
+     */
+    duration_ms: number;
+};
+
 export type ToolResults = {
     type?: 'approval';
     approvals: Array<{
@@ -4279,6 +4364,15 @@ export type ToolRule = {
     prompt_template?: string | null;
 };
 
+export type ToolRun = {
+    /**
+     * Arguments of the call. Default: none.
+     */
+    args?: {
+        [key: string]: unknown;
+    } | null;
+};
+
 export type ToolUpdate = {
     /**
      * Required, except for an HTTP tool.
@@ -4379,6 +4473,10 @@ export type UploadBatch = {
      * Names of stored tools that change the agents' tools for these runs alone. A choice of a request or template replaces the choice of the batch. Tool rules that no longer fit are refused. Beyond Letta.
      */
     tools?: ToolChoice | null;
+    /**
+     * Tools of the provider, sent unchanged behind the other tools, in place of the agent's. `[]`: none. Tool rules cannot name them. Beyond Letta.
+     */
+    server_tools?: Array<ServerTool> | null;
 };
 
 export type UploadFirstLine = {
@@ -5553,6 +5651,44 @@ export type UpdateToolApprovalResponses = {
 };
 
 export type UpdateToolApprovalResponse = UpdateToolApprovalResponses[keyof UpdateToolApprovalResponses];
+
+export type RunAgentToolData = {
+    body: ToolRun;
+    headers?: {
+        /**
+         * 1 to 200 visible ASCII characters. For a day, the same key and body return what the first request made, with the header `Idempotent-Replayed: true`. Another request with the key is a 422.
+         */
+        'idempotency-key'?: string;
+    };
+    path: {
+        agent_id: string;
+        tool_name: string;
+    };
+    query?: never;
+    url: '/v1/agents/{agent_id}/tools/{tool_name}/run';
+};
+
+export type RunAgentToolErrors = {
+    /**
+     * An error as in RFC 9457
+     */
+    '4XX': Problem;
+    /**
+     * An error as in RFC 9457
+     */
+    '5XX': Problem;
+};
+
+export type RunAgentToolError = RunAgentToolErrors[keyof RunAgentToolErrors];
+
+export type RunAgentToolResponses = {
+    /**
+     * Success
+     */
+    200: ToolExecutionResult;
+};
+
+export type RunAgentToolResponse = RunAgentToolResponses[keyof RunAgentToolResponses];
 
 export type ListBlocksData = {
     body?: never;

@@ -77,6 +77,14 @@ export function isOldUpload(hours: number): RawBuilder<boolean> {
   return sql`started_at < (select app_now()) - ${hours}::int * interval '1 hour'`;
 }
 
+/** For a trial of a tool: a worker may take it. Index: `tool_trial_waiting`. */
+export const IS_TRIAL_DUE = sql`state = 'waiting' and waits_until > app_now()`;
+
+/** For a trial of a tool: it is older than `hours`. Index: `tool_trial_by_age`. */
+export function isOldTrial(hours: number): RawBuilder<boolean> {
+  return sql`created_at < (select app_now()) - ${hours}::int * interval '1 hour'`;
+}
+
 /** Minimum ratio of an audit's interval to its duration, because stored data grows and an audit reads all of it. */
 const AUDIT_SHARE = 20;
 /** Wait for an unfinished audit, as a multiple of the last duration; its worker has crashed by then. */

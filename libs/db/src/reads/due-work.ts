@@ -5,12 +5,14 @@ import {
   FREED_BUDGETS,
   IS_DUE,
   IS_IDLE,
+  IS_TRIAL_DUE,
   isAnyOverdue,
   isAuditDue,
   isEmptied,
   isExpired,
   isOldDeletedItem,
   isOldKey,
+  isOldTrial,
   isOldUpload,
   oldEvents,
 } from './due-conditions.ts';
@@ -33,6 +35,8 @@ export interface DueWorkQuestion<P extends ProviderBatchState, B extends BatchSt
   readonly provider_batch_days: number;
   /** Age at which uploads without an end are dropped. Unit: hours. */
   readonly upload_hours: number;
+  /** Age at which trials of tools are forgotten. Unit: hours. */
+  readonly trial_hours: number;
   /**
    * Maximum runs past their deadline to examine, including runs at the provider, and maximum batches of each kind past their
    * time, including batches that must wait; null: all.
@@ -51,6 +55,8 @@ export interface DueWork<P extends ProviderBatchState, B extends BatchState> {
   readonly ready_runs: boolean;
   /** Runs wait for their calls to be carried out. */
   readonly open_calls: boolean;
+  /** Trials of tools wait for a worker. */
+  readonly trials: boolean;
   /** A sweep may find work without a due row, or rows to delete. */
   readonly sweep: boolean;
   readonly audit: boolean;
@@ -76,6 +82,7 @@ export async function readDueWork<P extends ProviderBatchState, B extends BatchS
            exists (select from callback_event where next_due_at <= app_now()) as callback_events,
            exists (select from run_chunk where kind = 'ready' and next_due_at <= app_now()) as ready_runs,
            exists (select from run_chunk where kind = 'tools' and ${IS_DUE}) as open_calls,
+           exists (select from tool_trial where ${IS_TRIAL_DUE}) as trials,
            ${isAnyOverdue(question.late_runs_max)}
              or exists (select from batch b where ${IS_IDLE})
              or exists (select ${FREED_BUDGETS})
@@ -84,7 +91,8 @@ export async function readDueWork<P extends ProviderBatchState, B extends BatchS
              or exists (select from idempotency_key where ${isOldKey(question.idempotency_key_days)})
              or exists (select from deleted_item where ${isOldDeletedItem(question.deleted_item_days)})
              or exists (${oldEvents(question.event_days, 1)})
-             or exists (select from upload where ${isOldUpload(question.upload_hours)}) as sweep,
+             or exists (select from upload where ${isOldUpload(question.upload_hours)})
+             or exists (select from tool_trial where ${isOldTrial(question.trial_hours)}) as sweep,
            ${isAuditDue(question.audit_interval_ms)} as audit,
            exists (select from forgotten_batch where ${IS_DUE})
              or exists (${isExpired(question.retention_days, 1, question.late_runs_max)})

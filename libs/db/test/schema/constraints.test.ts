@@ -141,6 +141,7 @@ const VALID: Readonly<Record<string, Row>> = {
     timeout_ms: 1,
     source_type: 'none',
   },
+  tool_trial: { id: ID, project_id, agent_id: ID, tool: '{}', arguments: '{}', waits_until: NOW },
   tool_code: { project_id, sha256: 'a'.repeat(64), code: 'export function look() {}' },
   batch: { id: ID, project_id, state: 'running', total: 1, accepted: 1 },
   batch_agent: { batch_id: ID, ordinal: 0, agent_id: ID, project_id },
@@ -261,6 +262,7 @@ const VALID: Readonly<Record<string, Row>> = {
 const REFUSED: Readonly<Record<string, readonly Row[]>> = {
   'agent.agent_context_window_limit_check': [{ context_window_limit: 0 }],
   'agent.agent_model_check': [{ model: 'claude' }, { model: '/claude' }],
+  'agent.agent_server_tools_check': [{ server_tools: '{}' }],
   'batch.batch_cancelling': [{ state: 'cancelling' }, { state: 'cancelled', completed_at: NOW }],
   'batch.batch_ended': [{ state: 'completed' }, { state: 'failed' }, { completed_at: NOW }],
   'batch.batch_expires': [
@@ -368,6 +370,7 @@ const REFUSED: Readonly<Record<string, readonly Row[]>> = {
   'definition.definition_strict_check': [{ strict: '[]' }],
   'definition.definition_context_window_limit_check': [{ context_window_limit: 0 }],
   'definition.definition_tool_choice_check': [{ tool_choice: '[]' }],
+  'definition.definition_server_tools_check': [{ server_tools: '{}' }],
   'deleted_item.deleted_item_kind_check': [{ kind: 'agent' }],
   'doubted_submission.doubted_submission_outcome_check': [{ outcome: 'lost' }],
   'forgotten_batch.forgotten_batch_due': [{ next_due_at: null }, { removed_at: NOW }],
@@ -534,6 +537,19 @@ const REFUSED: Readonly<Record<string, readonly Row[]>> = {
   'prompt_density.prompt_density_bytes_per_token_min_check': [{ bytes_per_token_min: 0 }],
   'tool_code.tool_code_code_check': [{ code: 'x'.repeat(524_289) }],
   'tool_code.tool_code_sha256_check': [{ sha256: 'A'.repeat(64) }],
+  'tool_trial.tool_trial_arguments_check': [{ arguments: '[]' }],
+  'tool_trial.tool_trial_tool_check': [{ tool: '[]' }],
+  'tool_trial.tool_trial_state_check': [{ state: 'lost', taken_by: 'w', replies_until: NOW }],
+  'tool_trial.tool_trial_reply_check': [{ state: 'ended', taken_by: 'w', replies_until: NOW, reply: '[]' }],
+  'tool_trial.tool_trial_taken': [
+    { state: 'running' },
+    { taken_by: 'w', replies_until: NOW },
+    { state: 'running', taken_by: 'w' },
+  ],
+  'tool_trial.tool_trial_replied': [
+    { state: 'ended', taken_by: 'w', replies_until: NOW },
+    { state: 'running', taken_by: 'w', replies_until: NOW, reply: '{}' },
+  ],
   'turnaround.turnaround_durations_ms_check': [
     { durations_ms: [] },
     { durations_ms: Array<number>(65).fill(1) },

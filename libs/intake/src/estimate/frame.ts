@@ -4,6 +4,7 @@ import {
   compileMemoryMetadata,
   definitionKey,
   encodeRequest,
+  hasTools,
   inputTokensToReserve,
   isStoreCall,
   modelPrice,
@@ -142,7 +143,7 @@ export function reservedTokens(
   const measured = {
     ...size,
     window_tokens: definition.context_window_limit,
-    has_tools: definition.tools.length > 0,
+    has_tools: hasTools(definition),
   };
   return inputTokensToReserve(prices, name, measured, reliableBytesPerToken(density));
 }
@@ -153,10 +154,9 @@ export function emptyGroup(
   run: Pick<NewRun, 'max_steps' | 'cap'>,
   prices: PriceTable,
 ): { -readonly [K in keyof RunGroup]: RunGroup[K] } {
-  const { model, model_settings, tools, context_window_limit } = agent.definition;
+  const { model, model_settings, server_tools, context_window_limit } = agent.definition;
   const model_name = parseModelHandle(model)?.name ?? model;
   const price = modelPrice(prices, model_name);
-  const has_tools = tools.length > 0;
   return {
     model_name,
     runs: 0,
@@ -166,12 +166,13 @@ export function emptyGroup(
     least_worst_input_tokens: Infinity,
     max_tokens: Math.min(model_settings.max_output_tokens, price?.output_tokens_max ?? Infinity),
     thinking_tokens: thinkingBudget(model_settings),
-    steps_max: stepsMax({ max_steps: run.max_steps, has_tools }),
+    steps_max: stepsMax({ max_steps: run.max_steps, has_tools: hasTools(agent.definition) }),
     summaries_max: 0,
     summary_tokens: Math.min(summaryMaxTokens(model_name, 0), price?.output_tokens_max ?? Infinity),
     window_tokens: Math.min(context_window_limit, price?.context_window ?? Infinity),
     window_max: price === null ? context_window_limit : windowMax(prices, model_name, context_window_limit),
     kind: workKindOf(agent.definition),
+    server_tools: server_tools ?? [],
     has_own_max_steps: run.max_steps !== MAX_STEPS_DEFAULT,
     cap: run.cap ?? { cost_nanousd: null, output_tokens: null },
     work,

@@ -80,6 +80,7 @@ export async function measureRuns(
     checked.add(key);
     if (
       definition.tool_rules.length === 0 &&
+      definition.server_tools == null &&
       added.client_tools_json === null &&
       added.tool_choice_json === null
     )

@@ -62,7 +62,7 @@ export function planAgent(
 export function sharedRun(source: FleetRequest): FleetRun {
   const { max_steps, client_tools, response_format, conversation, model } = source;
   const options = { max_steps, client_tools, response_format, conversation: conversation ?? 'isolated' };
-  const run = toNewRun({ agent_id: '', ...options }, toToolChoice(source.tools));
+  const run = toNewRun({ agent_id: '', ...options }, toToolChoice(source));
   return { ...run, cap: runCapOf(source), ...(model == null ? {} : { model }) };
 }
 

@@ -13,7 +13,7 @@ import {
   type RequestedDefinition,
   type RunAgent,
 } from '@nightshift/db';
-import { refuseUnfit } from '../plan-batch.ts';
+import { refuseUnfit, unpricedServerTool } from '../plan-batch.ts';
 import type { BatchSource } from '../prepare-batch.ts';
 import { planRewrite, REWRITE_CURSOR_DEFAULT } from '../rewrite/plan-rewrite.ts';
 import { runWithTimeout } from '../run-with-timeout.ts';
@@ -201,6 +201,7 @@ export function skipReasonOf(
   const isCapped = has_cost_cap || run.cap?.cost_nanousd != null;
   if (isCapped && modelPrice(prices, parseModelHandle(agent.model)?.name ?? agent.model) === null)
     return 'no_price';
+  if (isCapped && unpricedServerTool(agent.doubts) !== null) return 'no_price';
   const isFit = agent.doubts === null || refuseUnfit({ shared_path: '' }, 0, run, agent.doubts) === null;
   return isFit ? null : 'unusable_tools';
 }

@@ -116,7 +116,7 @@ async function assertKnownLabels(
 }
 
 async function assertKnownTools(db: Database, projectId: string, source: FleetRequest): Promise<void> {
-  const runs = [{ tools: toToolChoice(source.tools) }];
+  const runs = [{ tools: toToolChoice(source) }];
   const batch = { runs, shared_path: '' };
   const unknown = refuseUnknownTools(batch, await readNamedTools(db, projectId, runs));
   if (unknown !== null) throw toError(unknown);

@@ -164,6 +164,7 @@ function encodeSummary(customId: string, request: SealedRequest, cached: CachedD
     ...definition,
     system,
     tools: [],
+    server_tools: null,
     result_format: null,
     strict: null,
     model_settings: {

@@ -4,6 +4,7 @@ import {
   type ErrorCode,
   type FieldError,
   type PriceTable,
+  type ToolChoice,
 } from '@nightshift/agent-core';
 import {
   readRunAgents,
@@ -20,16 +21,10 @@ import { isCapped } from '../estimate/expect-cost.ts';
 import { HELD_MS_MAX } from '../held.ts';
 import { readNamedTools } from '../named-tools.ts';
 import { planBatch, type BatchPlaces } from '../plan-batch.ts';
-import type {
-  BatchOptions,
-  RunRequest,
-  TemplateInput,
-  TemplateRequest,
-  ToolChoiceRequest,
-} from '../request.ts';
+import type { BatchOptions, RunRequest, TemplateInput, TemplateRequest } from '../request.ts';
 import { createFiller, type Filler } from '../requested-runs.ts';
 import { sentence } from '../sentence.ts';
-import { toCap, toNewRun, toToolChoice } from '../to-runs.ts';
+import { toCap, toNewRun } from '../to-runs.ts';
 import { PLAIN_RUN, toStagedLine } from './staged-run.ts';
 
 /** Agents per look-up. */
@@ -53,7 +48,7 @@ export interface LineFacts {
 export interface UploadHead {
   readonly options: BatchOptions;
   readonly template: TemplateRequest | null;
-  readonly tools: ToolChoiceRequest | null;
+  readonly tools: ToolChoice | null;
   /** Pointer to the batch, for errors. */
   readonly path: string;
   /** Most characters of all filled templates. */
@@ -106,8 +101,7 @@ export function linePath(line: number): string {
  * Throws: `validation_failed` for an unusable template.
  */
 export function openLinePlan(facts: LineFacts, head: UploadHead): LinePlan {
-  const { template, options, path } = head;
-  const tools = toToolChoice(head.tools);
+  const { template, options, tools, path } = head;
   const templatePath = `${path}/template`;
   const filler =
     template === null

@@ -1,6 +1,7 @@
 import {
   checkRequiredTools,
   checkRulesFit,
+  checkServerTools,
   FINISH_TOOL,
   NightshiftError,
   toWireId,
@@ -186,7 +187,10 @@ function toAgent(
   try {
     const agent = toNewAgent(kept, prices);
     const rules = rulesOf(kept, tools) as readonly ToolRule[];
-    const misfits = misfitsOf(rules, tools, responseFormatOf(input), stock);
+    const misfits = [
+      ...checkServerTools(agent.server_tools ?? [], tools, rules),
+      ...misfitsOf(rules, tools, responseFormatOf(input), stock),
+    ];
     for (const misfit of misfits) refuse(errors, `${path}${misfit.path}`, misfit.message);
     return { ...agent, tool_rules: rules };
   } catch (error) {

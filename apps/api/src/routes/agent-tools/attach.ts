@@ -3,6 +3,7 @@ import { z } from 'zod';
 import type { App, Context } from '../../context.ts';
 import { nullAnswer, problems } from '../../schemas/answers.ts';
 import { wireId } from '../../schemas/ids.ts';
+import { assertServerToolsFit } from '../agents/rules-fit.ts';
 
 interface Attachment {
   readonly action: 'attach' | 'detach';
@@ -32,7 +33,10 @@ export function attachAndDetachTool(app: App, context: Context): void {
       },
       async (request) => {
         const { agent_id, tool_id } = request.params;
-        await inTransaction(context.db, (trx) => commit(trx, context.projectId, agent_id, tool_id));
+        await inTransaction(context.db, async (trx) => {
+          await commit(trx, context.projectId, agent_id, tool_id);
+          if (action === 'attach') await assertServerToolsFit(trx, context.projectId, agent_id);
+        });
         return null;
       },
     );

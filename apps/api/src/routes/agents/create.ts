@@ -8,7 +8,7 @@ import { readAgentState } from '../../wire/to-agent-state.ts';
 import { sealAgentSecrets, secretsOf } from './agent-secrets.ts';
 import { assertBlocksFit } from './block-choice.ts';
 import { rulesOf, toNewAgent, toolsOf } from './new-agent.ts';
-import { assertApprovalsMeanTools, assertRulesFit } from './rules-fit.ts';
+import { assertApprovalsMeanTools, assertRulesFit, assertServerToolsFit } from './rules-fit.ts';
 import { chooseTools } from './tool-choice.ts';
 
 /** Creates an agent with its conversation, new blocks and tools. */
@@ -47,5 +47,6 @@ async function storeAgent(trx: Tx, context: Context, body: AgentInput, agent: Ne
   await assertApprovalsMeanTools(trx, projectId, body.tool_rules ?? []);
   await createAgents(trx, projectId, [{ ...agent, tool_ids, tool_rules }]);
   await putSecrets(trx, sealAgentSecrets(context, agent.id, secretsOf(body)));
+  if (agent.server_tools != null) await assertServerToolsFit(trx, projectId, agent.id);
   if (tool_rules.length > 0) await assertRulesFit(trx, projectId, agent.id, 'tool_rules');
 }

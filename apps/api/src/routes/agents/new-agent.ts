@@ -70,6 +70,7 @@ export function toNewAgent(body: AgentInput, prices: PriceTable): NewAgent {
     context_window_limit: contextWindowOf(body) ?? CONTEXT_WINDOW_DEFAULT,
     compaction: toCompactionPolicy(body.compaction_settings, model, null) ?? SLIDING_WINDOW_DEFAULT,
     hidden: body.hidden ?? false,
+    server_tools: body.server_tools ?? null,
     result_format: response_format === null ? null : toResultFormat(response_format),
     echoed: echoedOf(body, {}),
     blocks: (body.memory_blocks ?? []).map((block, index) => toNewBlock(block, `/memory_blocks/${index}`)),

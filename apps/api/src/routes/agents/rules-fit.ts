@@ -1,6 +1,7 @@
 import {
   checkRequiredTools,
   checkRulesFit,
+  checkServerTools,
   FINISH_TOOL,
   isJsonObject,
   NightshiftError,
@@ -43,6 +44,21 @@ export async function assertRulesFit(
   const [first] = fields;
   if (first !== undefined) {
     throw new NightshiftError('validation_failed', `${first.path}: ${first.message}`, { fields });
+  }
+}
+
+/**
+ * Checks that no tool or tool rule of an agent, as it stands in this transaction, clashes with its server tools.
+ * Throws: `validation_failed`.
+ */
+export async function assertServerToolsFit(trx: Tx, projectId: string, agentId: string): Promise<void> {
+  const { tool_rules, server_tools } = await readAgent(trx, projectId, agentId);
+  if (server_tools === null) return;
+  const tools = await readToolsOfAgents(trx, [agentId]);
+  const fields = checkServerTools(server_tools, tools, parseToolRules(tool_rules).given);
+  const [first] = fields;
+  if (first !== undefined) {
+    throw new NightshiftError('validation_failed', `${first.path} ${first.message}.`, { fields });
   }
 }
 

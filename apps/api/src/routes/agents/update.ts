@@ -19,7 +19,7 @@ import { replaceAgentSecrets, secretsOf } from './agent-secrets.ts';
 import { assertBlocksFit } from './block-choice.ts';
 import { echoedOf, responseFormatOf } from './echoed.ts';
 import { contextWindowOf, modelOf, modelSettingsOf } from './model-choice.ts';
-import { assertApprovalsMeanTools, assertRulesFit } from './rules-fit.ts';
+import { assertApprovalsMeanTools, assertRulesFit, assertServerToolsFit } from './rules-fit.ts';
 import { assertTimeZone } from './time-zone.ts';
 import { chooseTools } from './tool-choice.ts';
 
@@ -58,6 +58,7 @@ export function updateAgent(app: App, context: Context): void {
         await changeAgent(trx, context.projectId, agent_id, toChange(body, present, context.prices));
         const secrets = secretsOf(body);
         if (secrets !== null) await replaceAgentSecrets(context, trx, agent_id, secrets);
+        await assertServerToolsFit(trx, context.projectId, agent_id);
         if (body.tool_rules != null) await assertRulesFit(trx, context.projectId, agent_id, 'tool_rules');
         else if (body.tool_ids != null) await assertRulesFit(trx, context.projectId, agent_id, 'tool_ids');
       });
@@ -95,6 +96,9 @@ function toChange(body: AgentPatch, present: AgentRow, prices: PriceTable): Agen
     ...(compaction === null ? {} : { compaction }),
     ...(response_format === null ? {} : { result_format: toResultFormat(response_format) }),
     ...(body.hidden == null ? {} : { hidden: body.hidden }),
+    ...(body.server_tools == null
+      ? {}
+      : { server_tools: body.server_tools.length === 0 ? null : body.server_tools }),
     echoed: echoedOf(body, present.echoed),
     ...(body.block_ids == null ? {} : { block_ids: [...new Set(body.block_ids)] }),
     ...(body.tool_ids == null ? {} : { tool_ids: [...new Set(body.tool_ids)] }),

@@ -16,6 +16,7 @@ import {
   openLinePlan,
   refuseLowLineCap,
   toCap,
+  toToolChoice,
   type LinePlan,
   type UploadHead,
   type UploadLine,
@@ -228,8 +229,14 @@ function toHead(parsed: ParsedLine<unknown>): UploadHead {
   }
   const first = validateLine(uploadFirstLine, value, 1);
   if ('errors' in first) throw refusalOf(first.errors);
-  const { template, tools, ...options } = first.value.batch;
-  return { ...NO_HEAD, options, template: template ?? null, tools: tools ?? null, path };
+  const { template, tools, server_tools, ...options } = first.value.batch;
+  return {
+    ...NO_HEAD,
+    options,
+    template: template ?? null,
+    tools: toToolChoice({ tools, server_tools }),
+    path,
+  };
 }
 
 function validateRequest({ template }: UploadHead, parsed: ParsedLine<unknown>, line: number) {

@@ -16,6 +16,7 @@ import type { App, Context } from '../../context.ts';
 import { problems } from '../../schemas/answers.ts';
 import { batchInput, toBatchRequest } from '../../schemas/batch.ts';
 import { shownId } from '../../schemas/ids.ts';
+import { usd } from '../../schemas/usage.ts';
 import { measureFleet, type MeasuredRuns } from './measure-fleet.ts';
 import { ESTIMATE } from '../../schemas/examples/batches.ts';
 
@@ -70,6 +71,30 @@ const batchEstimate = z
       .meta({ id: 'EstimateSmallestCap' })
       .describe('The expected work with room for its largest request.'),
     unpriced_models: z.array(z.string()),
+    server_tools: z
+      .array(
+        z
+          .object({
+            type: z.string(),
+            name: z.string(),
+            uses_per_step: z
+              .int()
+              .nullable()
+              .describe('Most uses with a price in a step; null for a tool without one.'),
+            is_assumed: z
+              .boolean()
+              .describe('Whether `uses_per_step` is assumed, because `max_uses` is absent.'),
+            cost_usd_per_step: usd
+              .nullable()
+              .describe(
+                'Most cost of its uses in a step, beside tokens. Null: container time, which is not estimated.',
+              ),
+          })
+          .meta({ id: 'EstimateServerTool' }),
+      )
+      .describe(
+        'Server tools of the runs. `expected` counts with a search a step, `worst` and caps with `uses_per_step`.',
+      ),
     price_table: z.string(),
     verdict: z
       .enum(['fits', 'may_pause', 'will_pause', 'cannot_start', 'unknown'])
@@ -122,6 +147,10 @@ export function estimateBatch(app: App, context: Context, path: string, hide: bo
         fleet,
         ...rest,
         unpriced_models: [...rest.unpriced_models],
+        server_tools: rest.server_tools.map(({ nanousd_per_step, ...tool }) => ({
+          ...tool,
+          cost_usd_per_step: toUsd(nanousd_per_step),
+        })),
         cost_usd:
           cost_nanousd === null
             ? null

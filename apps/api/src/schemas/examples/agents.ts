@@ -98,6 +98,7 @@ export const AGENT = {
     prompt_template: '',
   },
   tools: [TOOL],
+  server_tools: [],
   sources: [],
   tags: ['customer'],
   secrets: [],

@@ -252,6 +252,7 @@ export const ESTIMATE = {
   rounds: 1,
   smallest_cap: { max_cost_usd: '1.46', max_output_tokens: 216_096 },
   unpriced_models: [],
+  server_tools: [],
   price_table: '2026-11-22',
   verdict: 'may_pause',
 };

@@ -1,8 +1,14 @@
 import { Argument } from 'commander';
 import { CommandError } from '../../failure.ts';
+import { parseJsonObject } from '../../json-input.ts';
 import type { Define, Session } from '../../session.ts';
+import { plainOf } from '../../table.ts';
 
-/** Adds `of`, `attach`, `detach` and `approval`. */
+interface RunFlags {
+  readonly args?: string;
+}
+
+/** Adds `of`, `attach`, `detach`, `run` and `approval`. */
 export const defineAttachments: Define = (command, run) => {
   const AGENT = ['<agent>', 'id of the agent'] as const;
   const TOOL = ['<tool>', 'name or id of the tool'] as const;
@@ -23,6 +29,13 @@ export const defineAttachments: Define = (command, run) => {
     .argument(...AGENT)
     .argument(...TOOL)
     .action(run(detach));
+  command
+    .command('run')
+    .description('try a tool of an agent: one call, outside any run')
+    .argument(...AGENT)
+    .argument('<tool>', 'name of the tool')
+    .option('--args <json>', 'arguments of the call; default: none')
+    .action(run<RunFlags>(tryTool));
   command
     .command('approval')
     .description("choose whether an agent's calls of a tool wait for approval")
@@ -53,6 +66,21 @@ async function detach(session: Session, _flags: object, agentId: string, tool: s
     { agent_id: agentId, tool_id: toolId, attached: false },
     () => `${tool}  detached`,
   );
+}
+
+/** Exits with 1 if the tool failed. */
+async function tryTool(
+  { client, out }: Session,
+  { args = '{}' }: RunFlags,
+  agentId: string,
+  tool: string,
+): Promise<number> {
+  const result = await client.agents.runTool(agentId, tool, { args: parseJsonObject(args, '--args') });
+  await out.record(result, () => plainOf(result.func_return));
+  const { status, stdout, stderr, duration_ms } = result;
+  for (const text of [...stdout, ...stderr]) out.note(plainOf(text.trimEnd()));
+  out.note(`${status === 'success' ? 'Succeeded' : 'Failed'} after ${duration_ms} ms.`);
+  return status === 'success' ? 0 : 1;
 }
 
 async function approval(

@@ -10,6 +10,7 @@ import {
   toWireId,
   type ToolPolicy,
   type PlannedCall,
+  type ToolDefinition,
   type ToolOutcome,
   type ToolUseBlock,
 } from '@nightshift/agent-core';
@@ -143,12 +144,15 @@ export function requestOf({
   };
 }
 
-/** Returns the outcome of a call by its reply. */
-export function settledBy(call: Call, reply: ToolReply): SettledCall {
+/** Returns the outcome of a tool's call by its reply. */
+export function settledBy(
+  tool: Pick<ToolDefinition, 'side_effects'> | null,
+  reply: Pick<ToolReply, 'status' | 'result' | 'started'>,
+): SettledCall {
   if (reply.status === 'succeeded')
     return { outcome: { ok: true, result: reply.result }, state: 'succeeded' };
   // An interrupted call may have taken effect. If it must happen once, "failed" would invite a repeat.
-  const doubtful = reply.status !== 'failed' && reply.started && call.planned.tool?.side_effects === 'once';
+  const doubtful = reply.status !== 'failed' && reply.started && tool?.side_effects === 'once';
   return doubtful
     ? { outcome: { ok: false, result: `${IN_DOUBT} Cause: ${reply.result}` }, state: 'unknown' }
     : { outcome: { ok: false, result: reply.result }, state: 'failed' };
@@ -163,7 +167,7 @@ export function resultToKeep(call: Call, reply: ToolReply, cutOff: boolean): Cal
   const row = { run_id: call.run.run_id, step_number: call.run.step_number, call_index: call.planned.index };
   if (cutOff && !reply.started) return { ...row, state: 'pending', held_result: null, duration_ms: 0 };
   if (cutOff && reply.status === 'crashed' && call.planned.tool?.side_effects !== 'once') return null;
-  const { outcome, state } = settledBy(call, reply);
+  const { outcome, state } = settledBy(call.planned.tool, reply);
   const duration_ms = Math.round(reply.duration_ms);
   return { ...row, state, held_result: outcome.result, duration_ms, output: reply };
 }

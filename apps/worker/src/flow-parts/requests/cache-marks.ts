@@ -4,6 +4,7 @@ import {
   decideCacheMarks,
   expectedHitRate,
   expectedRequests,
+  hasTools,
   modelTraits,
   NO_MARKS,
   TOKEN_CALIBRATION_DEFAULT,
@@ -57,7 +58,7 @@ export async function openCacheMarks(
           fixed: made_by.encoded.system.length + made_by.encoded.tools.length,
           next: new Map(),
           continues: (step) =>
-            continuationProbability(stats, step, { has_tools: made_by.toolPolicy.tools.length > 0 }),
+            continuationProbability(stats, step, { has_tools: hasTools(made_by.definition) }),
           cacheable_tokens_min: modelTraits(model_name).cacheable_tokens_min,
           ...cacheFactors(settings.prices, model_name),
           hit_rate: expectedHitRate(uses.get(model_name) ?? null),

@@ -1,5 +1,6 @@
 import {
   fitRequest,
+  hasTools,
   isTight,
   modelPrice,
   modelTraits,
@@ -77,7 +78,7 @@ export function mayNotFit(sized: SizedRequest, calibrations: Calibrations): bool
   const size = {
     bytes,
     images,
-    has_tools: definition.tools.length > 0,
+    has_tools: hasTools(definition),
     messages_max: request.messages_max,
     max_tokens: request.max_tokens,
   };
@@ -184,7 +185,7 @@ function judge(
     fixed_bytes: bytes - utf8Length(request.messages_json),
     replaced_bytes:
       request.summary === null ? 0 : utf8Length(summaryMessage(request.summary, request.hidden ?? 0)),
-    has_tools: definition.tools.length > 0,
+    has_tools: hasTools(definition),
     max_tokens: request.max_tokens,
     thinking_tokens: thinkingBudget(definition.model_settings),
     summary_tokens: summaryLimits(definition.context_window_limit).summary_tokens,

@@ -4,6 +4,7 @@ import {
   bodyBytesWith,
   decideNoBudget,
   EMPTY_BODY_BYTES,
+  hasTools,
   inputTokensToReserve,
   mediaOf,
   modelPrice,
@@ -13,6 +14,7 @@ import {
   reliableBytesPerToken,
   reserveAmount,
   reserveNanoUsd,
+  searchesMax,
   thinkingBudget,
   tokensToReserve,
   UNKNOWN_MEDIA,
@@ -243,6 +245,8 @@ async function readRequestsOf(
 /** Measures of a request, and its maximum output tokens. */
 interface AskingSize extends Omit<DenseRequest, 'window_tokens'> {
   readonly output_tokens: number;
+  /** Most searches of its server tools. */
+  readonly searches: number;
 }
 
 /** Measures a request; null if it cannot be built. */
@@ -263,12 +267,14 @@ function sizeOf(
   const chars = parts.reduce((sum, part) => sum + part.length, 0);
   // A character outside ASCII has at most twice as many bytes as it has more than UTF-16 units.
   const dense_bytes = 2 * (bytes - chars);
-  const has_tools = definition.tools.length > 0;
+  const has_tools = hasTools(definition);
   const output_tokens = outputOf({ request, definition, model_name: toolPolicy.model_name, bytes, images });
+  const searches = request.is_summary ? 0 : searchesMax(definition.server_tools);
+  const size = { bytes, dense_bytes, has_tools, output_tokens, searches };
   try {
-    return { bytes, dense_bytes, has_tools, output_tokens, media: mediaOf(request.messages_json) };
+    return { ...size, media: mediaOf(request.messages_json) };
   } catch {
-    return { bytes, dense_bytes, has_tools, output_tokens, media: UNKNOWN_MEDIA };
+    return { ...size, media: UNKNOWN_MEDIA };
   }
 }
 
@@ -284,5 +290,6 @@ function greatestCostOf(
   if (size === null) return 0;
   const measured = { ...size, window_tokens: row.context_window_limit };
   const least = reliableBytesPerToken(row.density);
-  return reserveNanoUsd(prices, name, inputTokensToReserve(prices, name, measured, least), outputTokens);
+  const inputTokens = inputTokensToReserve(prices, name, measured, least);
+  return reserveNanoUsd(prices, name, inputTokens, outputTokens, size.searches);
 }

@@ -146,5 +146,5 @@ function stepCallOf(call: Call, { replies }: CallReplies): StepCall {
   if (isBuiltInCall(call)) return { planned, outcome: null };
   const reply = replies.get(call.key);
   if (reply === undefined) throw new Error(`Call ${call.key} was not sent to the tool host.`);
-  return { planned, ...settledBy(call, reply), duration_ms: Math.round(reply.duration_ms) };
+  return { planned, ...settledBy(planned.tool, reply), duration_ms: Math.round(reply.duration_ms) };
 }

@@ -6,6 +6,7 @@ import {
   dropOldUploads,
   forgetDeletedItems,
   forgetEvents,
+  forgetToolTrials,
   forgetWorkStatistics,
   inTransaction,
   markFinishedBatches,
@@ -24,6 +25,8 @@ export const DELETED_ITEM_DAYS = 7;
 export const EVENT_DAYS = 30;
 /** Longer than any upload may take. */
 export const UPLOAD_HOURS = 24;
+/** Longer than an idempotency key of a trial is honoured. */
+export const TRIAL_HOURS = 25;
 const RUNS_PER_SWEEP = 500;
 const AGENTS_PER_SWEEP = 500;
 const NONE_WAITING: WaitingReport = { started: 0, ended_batch_ids: [] };
@@ -77,6 +80,7 @@ export async function sweep(deps: FlowDeps): Promise<FlowReport> {
   await part(() => forgetEvents(db, EVENT_DAYS), undefined);
   await part(() => forgetWorkStatistics(db), undefined);
   await part(() => dropOldUploads(db, UPLOAD_HOURS), 0);
+  await part(() => forgetToolTrials(db, TRIAL_HOURS), undefined);
   if (started + overdue.started + freed > 0) await bell.ring([{ kind: 'compose', id: '*' }]);
   const due = [...new Set([...idle, ...finished])];
   if (due.length > 0) await bell.ring(due.map((id) => ({ kind: 'finish', id })));

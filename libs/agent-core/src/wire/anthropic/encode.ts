@@ -4,7 +4,7 @@
  */
 import { NightshiftError } from '../../base/errors.ts';
 import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts';
-import { parseModelHandle, type Definition } from '../../model/definition.ts';
+import { hasTools, parseModelHandle, type Definition } from '../../model/definition.ts';
 import { modelTraits } from '../../model/traits.ts';
 import { NO_MARKS, type CacheMarks } from '../../model/cache-marks.ts';
 import { withoutLoneSurrogates } from './lone-surrogates.ts';
@@ -107,9 +107,10 @@ export function encodeDefinition(
   };
   let tools = '';
   let toolChoice: JsonObject | null = null;
-  if (definition.tools.length > 0) {
+  if (hasTools(definition)) {
     const strict = new Set(definition.strict?.tools);
-    const encoded = definition.tools.map((tool) => encodeTool(tool, strict.has(tool.name)));
+    const own = definition.tools.map((tool) => encodeTool(tool, strict.has(tool.name)));
+    const encoded = [...own, ...(definition.server_tools ?? [])];
     tools = withoutLoneSurrogates(`,"tools":${JSON.stringify(encoded)}`);
     toolChoice = toolChoiceOf(extra['tool_choice'], parallel_tool_calls);
   } else if ('tool_choice' in extra) dropped.push('tool_choice');

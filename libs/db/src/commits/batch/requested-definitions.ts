@@ -71,8 +71,9 @@ function addedBy(additions: Additions, known: Map<string, Added>): Added {
 }
 
 /** Returns the same JSON for equal choices; the order of `add` is that of the tools. */
-function choiceJson({ add, remove, only }: ToolChoice): string {
-  return storableJson({ add, remove: [...remove].sort(), only: only === null ? null : [...only].sort() });
+function choiceJson({ add, remove, only, server_tools }: ToolChoice): string {
+  const named = { add, remove: [...remove].sort(), only: only === null ? null : [...only].sort() };
+  return storableJson(server_tools === undefined ? named : { ...named, server_tools });
 }
 
 /** Returns the forms of thinking that a model takes; all of them without a model, whose agent keeps its settings. */

@@ -21,11 +21,11 @@ export async function storeDefinitions(
   const { rows } = await sql<{ found: number; fresh: readonly string[] | null }>`
     with ${agentContents(projectId, [...requests.values()])}, stored as (
       insert into definition (id, project_id, agent_type, system, model, model_settings, tool_rules, tools, result_format,
-        context_window_limit, compaction, shows_counts, writable_labels, tool_choice)
+        context_window_limit, compaction, shows_counts, writable_labels, tool_choice, server_tools)
       select * from (
         select distinct on (definition_id) definition_id, ${projectId}::uuid, agent_type, system, model, model_settings,
           tool_rules, tools::json, result_format::json, context_window_limit, compaction, shows_counts,
-          writable_labels, tool_choice::json
+          writable_labels, tool_choice::json, server_tools::json
         from content c
         where c.definition_id = any(${ids}::uuid[]) and not exists (select from definition d where d.id = c.definition_id)
         order by definition_id

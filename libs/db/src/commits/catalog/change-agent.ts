@@ -3,6 +3,7 @@ import {
   toStorableText,
   type CompactionPolicy,
   type ResultFormat,
+  type ServerTool,
 } from '@nightshift/agent-core';
 import { sql, type Updateable } from 'kysely';
 import type { Tx } from '../../connect.ts';
@@ -26,6 +27,8 @@ export interface AgentChange {
   readonly context_window_limit?: number;
   readonly compaction?: CompactionPolicy;
   readonly result_format?: ResultFormat | null;
+  /** Null for none. */
+  readonly server_tools?: readonly ServerTool[] | null;
   readonly hidden?: boolean;
   readonly echoed?: object;
   readonly block_ids?: readonly string[];

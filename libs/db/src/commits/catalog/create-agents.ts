@@ -4,6 +4,7 @@ import {
   toStorableText,
   type CompactionPolicy,
   type ResultFormat,
+  type ServerTool,
 } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
@@ -32,6 +33,8 @@ export interface NewAgent {
   readonly compaction?: CompactionPolicy;
   /** Result format of its runs, unless the request names one. Default: any. */
   readonly result_format?: ResultFormat | null;
+  /** Server tools of the provider. Default: none. */
+  readonly server_tools?: readonly ServerTool[] | null;
   readonly hidden: boolean;
   readonly echoed: object;
   /** New blocks, created with the agent and attached before `block_ids`. */
@@ -56,14 +59,14 @@ export async function createAgents(trx: Tx, projectId: string, agents: readonly 
     await sql`
       insert into agent (id, project_id, conversation_id, name, description, agent_type, system, model, model_settings,
         tool_rules, metadata, tags, timezone, message_buffer_autoclear, context_window_limit, compaction, hidden,
-        echoed, result_format)
+        echoed, result_format, server_tools)
       select id, ${projectId}::uuid, conversation_id, name, description, agent_type, system, model, model_settings::json,
         tool_rules::json, metadata::json, tags, timezone, message_buffer_autoclear, context_window_limit,
-        compaction::json, hidden, echoed::json, result_format::json
+        compaction::json, hidden, echoed::json, result_format::json, server_tools::json
       from json_to_recordset(${json}::json) as r (id uuid, conversation_id uuid, name text, description text,
         agent_type text, system text, model text, model_settings text, tool_rules text, metadata text, tags text[],
         timezone text, message_buffer_autoclear boolean, context_window_limit integer, compaction text, hidden boolean,
-        echoed text, result_format text)
+        echoed text, result_format text, server_tools text)
     `.execute(trx);
   }
   await createBlocks(
@@ -73,6 +76,11 @@ export async function createAgents(trx: Tx, projectId: string, agents: readonly 
   );
   await attachBlocks(trx, projectId, agents);
   await attachTools(trx, projectId, agents);
+}
+
+/** Returns the column of server tools: null for none. */
+export function serverToolsJson(tools: readonly ServerTool[] | null | undefined): string | null {
+  return tools == null || tools.length === 0 ? null : storableJson(tools);
 }
 
 function toRow(agent: NewAgent): object {
@@ -95,6 +103,7 @@ function toRow(agent: NewAgent): object {
     hidden: agent.hidden,
     echoed: storableJson(agent.echoed),
     result_format: agent.result_format == null ? null : storableJson(agent.result_format),
+    server_tools: serverToolsJson(agent.server_tools),
   };
 }
 

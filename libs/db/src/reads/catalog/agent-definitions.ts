@@ -24,7 +24,7 @@ export interface Added {
   readonly thinks_always: boolean;
   /** Overrides the agent's system prompt; null for none. */
   readonly system: string | null;
-  /** {@link ToolChoice}, with sorted `remove` and `only`; null for the agent's tools. */
+  /** {@link ToolChoice}, with sorted `remove` and `only`; null for the agent's tools and server tools. */
   readonly tool_choice_json: string | null;
   /** Replaces the agent's tools by the memory tools of a rewrite, without tool rules. */
   readonly memory_tools_only: boolean;
@@ -69,6 +69,9 @@ const MODEL_SETTINGS = sql`case
 
 const TOOL_IDS = sql`array(select k.tool_id from agent_tool k where k.agent_id = a.id order by k.position, k.tool_id)`;
 
+/** The server tools of the agent `a` with the additions `d`; `[]` for none chosen. */
+const SERVER_TOOLS = sql`case when d.memory_tools_only then '[]'::json else coalesce(d.server_tools, a.server_tools) end`;
+
 /** Columns of a definition from the agent `a`, except tools and result format. */
 const AGENTS_OWN = {
   agent_type: sql`a.agent_type`,
@@ -76,6 +79,7 @@ const AGENTS_OWN = {
   model: sql`a.model`,
   model_settings: sql`a.model_settings`,
   tool_rules: sql`a.tool_rules`,
+  server_tools: sql`a.server_tools`,
 };
 
 /** The same columns with the overrides of the additions `d`. */
@@ -85,6 +89,7 @@ const OVERRIDDEN: typeof AGENTS_OWN = {
   model: sql`coalesce(d.model, a.model)`,
   model_settings: MODEL_SETTINGS,
   tool_rules: sql`case when d.memory_tools_only then '[]'::json else a.tool_rules end`,
+  server_tools: SERVER_TOOLS,
 };
 
 function overrides({ model, system, tool_choice_json, memory_tools_only }: Added): boolean {
@@ -119,7 +124,7 @@ function digestedAgents(
     return {
       tool_ids: TOOL_IDS,
       digest: sql`row(a.agent_type, a.system, a.model, a.model_settings, a.tool_rules, a.result_format,
-        a.context_window_limit, a.compaction)`,
+        a.context_window_limit, a.compaction, a.server_tools)`,
       joined: sql``,
     };
   }
@@ -130,7 +135,8 @@ function digestedAgents(
       when d.tool_choice is not null then ${chosenToolIds(projectId)}
       else ${TOOL_IDS} end`,
     digest: sql`row(${agent_type}, ${system}, ${model}, a.model_settings, ${tool_rules},
-      case when d.result_format is null then a.result_format end, a.context_window_limit, a.compaction)`,
+      case when d.result_format is null then a.result_format end, a.context_window_limit, a.compaction,
+      ${SERVER_TOOLS})`,
     joined: sql`join added d on d.place = w.added`,
   };
 }
@@ -153,12 +159,12 @@ export function agentContents(
     added ${AS_FIRST} (
       select place, client_tools_json as client_tools, result_format_json as result_format, model, takes_budget,
         takes_adaptive, thinks_always, system, tool_choice_json as tool_choice, c.add as tools_added,
-        c.remove as tools_removed, c."only" as tools_only, memory_tools_only, writable_labels
+        c.remove as tools_removed, c."only" as tools_only, c.server_tools, memory_tools_only, writable_labels
       from json_to_recordset(${JSON.stringify(added)}::json)
         as r (place int, client_tools_json text, result_format_json text, model text, takes_budget boolean,
           takes_adaptive boolean, thinks_always boolean, system text, tool_choice_json text, memory_tools_only boolean, writable_labels text[])
       cross join lateral json_to_record(coalesce(r.tool_choice_json, '{}')::json)
-        as c (add text[], remove text[], "only" text[])
+        as c (add text[], remove text[], "only" text[], server_tools json)
     ), alike as (
       -- Agents of a fleet are mostly equal: a digest of their parts groups them, so that each content is serialized once.
       -- Any of their ids will do; any_value() needs PostgreSQL 16.
@@ -201,7 +207,7 @@ export function agentContents(
       select s.places, s.conversation_ids, d.client_tools, nullif(coalesce(d.result_format, a.result_format::text), 'none') as result_format,
         a.project_id, ${own.agent_type} as agent_type, ${own.system} as system, ${own.model} as model,
         ${own.model_settings} as model_settings, ${own.tool_rules} as tool_rules, d.writable_labels, d.tool_choice, a.context_window_limit,
-        a.compaction,
+        a.compaction, nullif(${own.server_tools}::text, '[]') as server_tools,
         -- Joins two JSON arrays as text.
         case when d.client_tools is null then b.tools when b.tools = '[]' then d.client_tools
              else left(b.tools, -1) || ', ' || substr(d.client_tools, 2) end as tools,
@@ -212,10 +218,10 @@ export function agentContents(
       join agent a on a.id = s.agent_id
     ), content as (
       select places, conversation_ids, client_tools, result_format, agent_type, system, model, model_settings, tool_rules,
-        tools, context_window_limit, compaction, shows_counts, writable_labels, tool_choice,
+        tools, context_window_limit, compaction, shows_counts, writable_labels, tool_choice, server_tools,
         encode(substr(sha256(convert_to(concat(json_build_array(project_id, agent_type, system, model,
           model_settings::text, tool_rules::text, tools, result_format,
-          context_window_limit, compaction::text), writable_labels, tool_choice, ${STRICT_SUFFIX}::text), 'UTF8')), 1, 16), 'hex')::uuid as definition_id
+          context_window_limit, compaction::text), writable_labels, tool_choice, server_tools, ${STRICT_SUFFIX}::text), 'UTF8')), 1, 16), 'hex')::uuid as definition_id
       from equipped
     )`;
 }
@@ -259,7 +265,8 @@ export async function readAgentDefinitions(
   const { rows } = await sql<Omit<Definition, 'id' | 'strict'> & ContentOwners & { definition_id: string }>`
     with ${agentContents(projectId, requests)}
     select places, conversation_ids, definition_id, agent_type, system, model, model_settings, tool_rules, tools::json as tools,
-           result_format::json as result_format, context_window_limit, compaction, writable_labels
+           result_format::json as result_format, context_window_limit, compaction, writable_labels,
+           server_tools::json as server_tools
       from content
   `.execute(db);
   const agents = new Map<string, AgentDefinition>();
@@ -282,8 +289,8 @@ export interface RunAgent {
   readonly model: string;
   /** Unit: tokens. */
   readonly context_window_limit: number;
-  /** Parts of the definition that may conflict; null without tool rules, client tools and a choice of tools. */
-  readonly doubts: Pick<Definition, 'tool_rules' | 'tools' | 'result_format'> | null;
+  /** Parts of the definition that may conflict; null without tool rules, client tools, server tools and a choice of tools. */
+  readonly doubts: Pick<Definition, 'tool_rules' | 'tools' | 'server_tools' | 'result_format'> | null;
 }
 
 /**
@@ -300,7 +307,9 @@ export async function readRunAgents(
     select places, conversation_ids, definition_id, model, context_window_limit,
            exists (select from definition d where d.id = c.definition_id) as is_stored,
            case when json_array_length(tool_rules) > 0 or client_tools is not null or tool_choice is not null
-                then json_build_object('tool_rules', tool_rules, 'tools', tools::json, 'result_format', result_format::json) end as doubts
+                     or server_tools is not null
+                then json_build_object('tool_rules', tool_rules, 'tools', tools::json, 'server_tools', server_tools::json,
+                  'result_format', result_format::json) end as doubts
       from content c
   `.execute(db);
   const agents = new Map<string, RunAgent>();

@@ -1,4 +1,9 @@
-import { NightshiftError, type CompactionPolicy, type ModelSettings } from '@nightshift/agent-core';
+import {
+  NightshiftError,
+  type CompactionPolicy,
+  type ModelSettings,
+  type ServerTool,
+} from '@nightshift/agent-core';
 import { sql, type RawBuilder, type SqlBool } from 'kysely';
 import type { Database } from '../../connect.ts';
 import { containsText } from '../contains-text.ts';
@@ -22,6 +27,7 @@ export interface AgentRow {
   readonly message_buffer_autoclear: boolean;
   readonly context_window_limit: number;
   readonly compaction: CompactionPolicy;
+  readonly server_tools: readonly ServerTool[] | null;
   readonly hidden: boolean;
   readonly echoed: Record<string, unknown>;
   readonly created_at: Date;
@@ -65,6 +71,7 @@ const columns = [
     'a.message_buffer_autoclear',
     'a.context_window_limit',
     'a.compaction',
+    'a.server_tools',
     'a.hidden',
     'a.echoed',
   ] as const),

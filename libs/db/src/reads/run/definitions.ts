@@ -4,7 +4,14 @@ import { anyUuid } from '../../fragments.ts';
 
 const columns = [
   ...(['id', 'agent_type', 'system', 'model', 'model_settings', 'tool_rules', 'tools'] as const),
-  ...(['result_format', 'strict', 'context_window_limit', 'compaction', 'writable_labels'] as const),
+  ...([
+    'result_format',
+    'strict',
+    'context_window_limit',
+    'compaction',
+    'writable_labels',
+    'server_tools',
+  ] as const),
 ] as const;
 
 /** Reads definitions by id. They never change, so callers may cache them. */
