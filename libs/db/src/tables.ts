@@ -350,6 +350,7 @@ export interface BatchTallyTable {
   retrying: Generated<number>;
   steps: Generated<number>;
   tool_calls: Generated<number>;
+  ended_tool_calls: Generated<number>;
   failed_tool_calls: Generated<number>;
   unknown_tool_calls: Generated<number>;
   input_tokens: Generated<number>;
