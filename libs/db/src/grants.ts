@@ -22,6 +22,8 @@ const TABLES: Readonly<Record<keyof DB, true>> = {
   agent_block: true,
   tool: true,
   tool_code: true,
+  tool_grant: true,
+  tool_bucket: true,
   agent_tool: true,
   definition: true,
   batch: true,

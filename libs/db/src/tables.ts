@@ -162,10 +162,29 @@ export interface ToolTable {
   source_type: string;
   source_code: string | null;
   source: JsonColumn<ToolSource> | null;
+  concurrency: number | null;
+  rate_per_minute: number | null;
   tags: Generated<string[]>;
   metadata: JsonDefaulted<Record<string, unknown>>;
   created_at: Stamped;
   updated_at: Stamped;
+}
+
+export interface ToolGrantTable {
+  tool_id: string;
+  owner: string;
+  project_id: string;
+  under_way: number;
+  waiting: number;
+  places: number;
+  granted_until: Timestamp;
+}
+
+export interface ToolBucketTable {
+  tool_id: string;
+  project_id: string;
+  tokens: number;
+  filled_at: Timestamp;
 }
 
 export interface ToolCodeTable {
@@ -917,6 +936,8 @@ export interface DB {
   agent_block: AgentBlockTable;
   tool: ToolTable;
   tool_code: ToolCodeTable;
+  tool_grant: ToolGrantTable;
+  tool_bucket: ToolBucketTable;
   agent_tool: AgentToolTable;
   definition: DefinitionTable;
   batch: BatchTable;

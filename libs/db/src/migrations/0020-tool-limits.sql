@@ -9,18 +9,20 @@ alter table tool
     (concurrency is null and rate_per_minute is null) or kind in ('module', 'sandbox', 'python', 'http', 'mcp'));
 create index tool_limited on tool (project_id) where concurrency is not null or rate_per_minute is not null;
 
--- The places of a worker under the concurrency limit of a tool, and its demand. Written under the lock of the tool's row.
+-- The places of a worker under the limits of a tool. Written under the lock of the tool's row.
 create table tool_grant (
   tool_id uuid not null references tool on delete cascade,
   -- As in leases.
   owner text not null,
   project_id uuid not null references project,
-  -- Calls that it may have under way, or has; of a tool without a concurrency limit: has.
-  places integer not null check (places >= 0),
-  -- Calls that it has under way or would start.
-  wanted integer not null check (wanted >= places),
+  -- Calls that it has under way, and calls that wait.
+  under_way integer not null check (under_way >= 0),
+  waiting integer not null check (waiting >= 0),
+  -- Calls that it may have under way; those that it has, without a concurrency limit.
+  places integer not null,
   -- A dead worker's places are free from then on.
   granted_until timestamptz not null,
+  constraint tool_grant_covers_calls check (places >= under_way),
   primary key (tool_id, owner)
 );
 

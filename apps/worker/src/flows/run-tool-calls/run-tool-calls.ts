@@ -40,6 +40,14 @@ const GATHER_MS = 500;
 /** Time for which freed places are gathered before waiting calls start. Unit: milliseconds. */
 const START_GATHER_MS = 2;
 
+/** Time after which a chunk that waits for limits of its tools looks whether its batches were cancelled. Unit: milliseconds. */
+const GATED_LOOK_MS = 5_000;
+/**
+ * Time after which a chunk that left comes back: a quarter of its age, within these bounds. Unit: milliseconds.
+ */
+const LEAVE_MS_MIN = 1_000;
+const LEAVE_MS_MAX = 60_000;
+
 /** Workers that crash over a chunk before the chunk counts as the cause. */
 const TAKEOVERS_MAX = 3;
 
@@ -55,6 +63,7 @@ const POISON_FAILURES = 3;
  *   retries for half a minute.
  * - Runs are committed as their calls end, so that a slow call holds up its own run alone.
  * - Calls of a batch being cancelled are not made.
+ * - A chunk whose calls wait for limits of their tools leaves, if earlier chunks of the worker use these limits up.
  */
 export async function runToolCalls(deps: FlowDeps): Promise<FlowReport> {
   const { db, claimant, tools } = deps;
@@ -123,7 +132,7 @@ async function carryOutCalls(
   };
   if (chunk.run_ids.some((id) => hasEnded(calls, id))) calls.repliedMs = performance.now();
   while (remaining.runs.size > 0) {
-    if (lease.signal.aborted) return { ...about, ...(await giveBack(deps, lease, calls)) };
+    if (lease.signal.aborted) return { ...about, ...(await giveBack(deps, lease, calls, 0)) };
     if (startableCalls(calls).length > 0) await callSlots.run(() => startCalls(deps, lease, calls));
     const isQuiet = calls.underWay.size === 0;
     const waitedMs = calls.repliedMs === undefined ? 0 : performance.now() - calls.repliedMs;
@@ -134,8 +143,12 @@ async function carryOutCalls(
       throw new NightshiftError('tool_host_unavailable', 'The tool host does not take calls.', {
         cause: new Error(told.join('; ')),
       });
+    } else if (isQuiet && calls.places.isSurplus()) {
+      const dueInMs = Math.min(LEAVE_MS_MAX, Math.max(LEAVE_MS_MIN, chunk.age_ms / 4));
+      return { ...about, ended: remaining.ended_runs, ...(await giveBack(deps, lease, calls, dueInMs)) };
     } else {
-      await calls.waker.wait(calls.repliedMs === undefined ? undefined : GATHER_MS - waitedMs);
+      const restMs = calls.places.waitsForGrants() ? GATED_LOOK_MS : undefined;
+      await calls.waker.wait(calls.repliedMs === undefined ? restMs : GATHER_MS - waitedMs);
       // Calls that end together make room for others together.
       if (startableCalls(calls).length > 0 && calls.underWay.size > 0) await pause(START_GATHER_MS);
     }
@@ -199,17 +212,18 @@ async function commitEnded(
   );
 }
 
-/** Ends the calls under way and leaves the chunk, with the results so far, to the next worker. */
+/** Waits for the calls under way and leaves the chunk, with the results so far, to the next worker, due in `dueInMs`. */
 async function giveBack(
   deps: FlowDeps,
   lease: HeldLease,
   calls: ChunkCalls,
+  dueInMs: number,
 ): Promise<{ readonly outcome: 'given_back'; readonly kept: number }> {
   await untilQuiet(calls);
   await keepReplies(deps, lease, startedCalls(calls), calls);
   await inTransaction(deps.db, async (trx) => {
     await holdLease(trx, lease);
-    await releaseLease(trx, lease, 0);
+    await releaseLease(trx, lease, dueInMs);
   });
   return { outcome: 'given_back', kept: calls.kept.size };
 }
