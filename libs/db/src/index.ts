@@ -79,6 +79,7 @@ export { attachTool, detachTool } from './commits/catalog/attach-tool.ts';
 export { changeAgent, type AgentChange } from './commits/catalog/change-agent.ts';
 export { changeTool, deleteTool, type ToolChange } from './commits/catalog/change-tool.ts';
 export { grantCalls, type CallDemand, type CallGrant } from './commits/catalog/grant-calls.ts';
+export { limitTool, type ToolLimits } from './commits/catalog/limit-tool.ts';
 export { storeTool, type NewTool } from './commits/catalog/store-tool.ts';
 export { createAgents, type NewAgent } from './commits/catalog/create-agents.ts';
 export { deleteAgentSecrets, deleteSecret } from './commits/catalog/delete-secrets.ts';
