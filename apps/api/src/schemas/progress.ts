@@ -43,8 +43,8 @@ export const progressResponse = z
         unknown: z.int().describe('Were interrupted, and may have taken effect.'),
         open: z.int().describe('Wait or are under way.'),
       })
-      .meta({ id: 'CallCounts' })
-      .describe('Tool calls of the answers so far, counted as they end.'),
+      .describe('Tool calls of the answers so far, counted as they end.')
+      .meta({ id: 'CallCounts' }),
     steps_at_provider: z
       .int()
       .describe('Steps in provider batches that the provider has not reported as ended.'),

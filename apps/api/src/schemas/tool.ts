@@ -64,7 +64,7 @@ const limits = z
   .describe(
     'Limits of the tool over all workers, for calls of open batches too. Replaces both; without a number there is no limit. Beyond Letta.',
   )
-  .meta({ id: 'ToolLimitsInput', examples: [{ concurrency: 5, rate_per_minute: 300 }] });
+  .meta({ id: 'ToolLimitsUpdate', examples: [{ concurrency: 5, rate_per_minute: 300 }] });
 export type LimitsInput = z.output<typeof limits>;
 
 /** Letta's fields of a tool and ours, of which none is required. */
@@ -163,8 +163,8 @@ export const toolResponse = z
         concurrency: z.int().nullable().describe('Calls under way at a time; null: no limit.'),
         rate_per_minute: z.int().nullable().describe('Calls that start in a minute; null: no limit.'),
       })
-      .meta({ id: 'ToolLimits' })
-      .describe('Limits over all workers. Beyond Letta.'),
+      .describe('Limits over all workers. Beyond Letta.')
+      .meta({ id: 'ToolLimits' }),
     side_effects: z
       .string()
       .describe('none, idempotent or once: whether an interrupted call may run again. Beyond Letta.'),
