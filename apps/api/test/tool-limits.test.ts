@@ -40,7 +40,9 @@ test("an operator limits a module's tool, and its registration keeps the limits"
     timeout_ms: 1_000,
   } as const;
   const register = (timeout_ms: number) =>
-    inTransaction(api.database.db, (trx) => registerModuleTools(trx, PROJECT_ID, [{ ...weather, timeout_ms }]));
+    inTransaction(api.database.db, (trx) =>
+      registerModuleTools(trx, PROJECT_ID, [{ ...weather, timeout_ms }]),
+    );
   await register(1_000);
   const { body } = await api.call('GET', '/v1/tools?name=weather');
   const [tool] = body as unknown as { id: string }[];
@@ -64,7 +66,10 @@ test.each([
 test('a built-in tool takes no limits, and nothing is changed', async () => {
   const { body } = await api.call('GET', '/v1/tools?name=core_memory_append');
   const [tool] = body as unknown as { id: string }[];
-  const refused = await api.call('PATCH', `/v1/tools/${tool!.id}`, { limits: { concurrency: 1 }, tags: ['x'] });
+  const refused = await api.call('PATCH', `/v1/tools/${tool!.id}`, {
+    limits: { concurrency: 1 },
+    tags: ['x'],
+  });
   expect(refused.status).toBe(400);
   expect(refused.body).toMatchObject({ errors: [{ path: '/limits' }] });
   expect((await api.call('GET', `/v1/tools/${tool!.id}`)).body).toMatchObject({ tags: [] });

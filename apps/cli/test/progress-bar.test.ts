@@ -26,12 +26,20 @@ test('a bar shows the phase, the share, the rate, the time left and the cost', (
 
 test('calls are shown while some are open, and when they failed', () => {
   const line = (calls: BatchProgress['calls']): string =>
-    progressLine({ progress: { ...PROGRESS, calls, eta: null, runs_per_second: null }, cost: undefined, now: NOW });
-  expect(line({ done: 1_200, failed: 0, unknown: 0, open: 300 })).toBe('running  61%  2,510/4,110  1,200/1,500 calls');
+    progressLine({
+      progress: { ...PROGRESS, calls, eta: null, runs_per_second: null },
+      cost: undefined,
+      now: NOW,
+    });
+  expect(line({ done: 1_200, failed: 0, unknown: 0, open: 300 })).toBe(
+    'running  61%  2,510/4,110  1,200/1,500 calls',
+  );
   expect(line({ done: 1, failed: 2, unknown: 1, open: 3 })).toBe(
     'running  61%  2,510/4,110  4/7 calls, 2 failed, 1 unknown',
   );
-  expect(line({ done: 5, failed: 1, unknown: 0, open: 0 })).toBe('running  61%  2,510/4,110  6/6 calls, 1 failed');
+  expect(line({ done: 5, failed: 1, unknown: 0, open: 0 })).toBe(
+    'running  61%  2,510/4,110  6/6 calls, 1 failed',
+  );
   expect(line({ done: 5, failed: 0, unknown: 0, open: 0 })).toBe('running  61%  2,510/4,110');
 });
 

@@ -156,6 +156,7 @@ export async function startWorker(config: WorkerConfig, parts: WorkerParts): Pro
   const takeNoMore = (): Promise<unknown> => {
     stopSweep();
     stopHunt();
+    places.grants.close();
     return (ending ??= Promise.all([listener.close(), pumps.stop()]));
   };
   const drained = Promise.withResolvers<void>();

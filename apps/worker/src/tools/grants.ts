@@ -25,6 +25,9 @@ export interface Grants {
    * starts until the next.
    */
   end(answer: { readonly grants: readonly CallGrant[]; readonly trustMs: number } | null): void;
+  /** Lets no further call of a limited tool start, because the worker takes no more work. */
+  close(): void;
+  isClosed(): boolean;
 }
 
 interface CallOfTool {
@@ -53,14 +56,20 @@ interface State {
   readonly held: Map<CallOfTool, ToolUse>;
   begunAt: Moment;
   isAsking: boolean;
+  isClosed: boolean;
   trustMs: number;
 }
 
 /** Creates grants for no call. `onGranted`: calls may start now. */
 export function createGrants(onGranted: () => void): Grants {
   const state: State = {
-    ...{ limited: new Map(), uses: new Map(), held: new Map() },
-    ...{ begunAt: { monotonic: 0, wall: 0 }, isAsking: false, trustMs: 0 },
+    limited: new Map(),
+    uses: new Map(),
+    held: new Map(),
+    begunAt: { monotonic: 0, wall: 0 },
+    isAsking: false,
+    isClosed: false,
+    trustMs: 0,
   };
   const { uses, held } = state;
   return {
@@ -70,7 +79,9 @@ export function createGrants(onGranted: () => void): Grants {
     isLimited: (toolName) => state.limited.has(toolName),
     isUsedUp(toolName) {
       const use = useOf(state, toolName);
-      return use !== undefined && use.grant !== null && !state.isAsking && !hasRoom(state, use);
+      if (use === undefined) return false;
+      if (state.isClosed) return true;
+      return use.grant !== null && !state.isAsking && !hasRoom(state, use);
     },
     mayStart(chunk, toolName) {
       if (!state.limited.has(toolName)) return true;
@@ -98,7 +109,7 @@ export function createGrants(onGranted: () => void): Grants {
       for (const { tool_name } of calls) {
         const tool_id = state.limited.get(tool_name);
         if (tool_id === undefined) continue;
-        const use = uses.get(tool_id) ?? { tool_id, underWay: 0, waiting: new Map(), grant: null };
+        const use = uses.get(tool_id) ?? noUse(tool_id);
         uses.set(tool_id, use);
         use.waiting.set(chunk, (use.waiting.get(chunk) ?? 0) + 1);
       }
@@ -131,7 +142,16 @@ export function createGrants(onGranted: () => void): Grants {
       }
       if (answer !== null) onGranted();
     },
+    close() {
+      state.isClosed = true;
+      onGranted();
+    },
+    isClosed: () => state.isClosed,
   };
+}
+
+function noUse(tool_id: string): ToolUse {
+  return { tool_id, underWay: 0, waiting: new Map(), grant: null };
 }
 
 function useOf({ limited, uses }: State, toolName: string): ToolUse | undefined {
@@ -139,14 +159,15 @@ function useOf({ limited, uses }: State, toolName: string): ToolUse | undefined 
   return toolId === undefined ? undefined : uses.get(toolId);
 }
 
-const waitingOf = ({ waiting }: ToolUse): number => [...waiting.values()].reduce((sum, count) => sum + count, 0);
+const waitingOf = ({ waiting }: ToolUse): number =>
+  [...waiting.values()].reduce((sum, count) => sum + count, 0);
 
 function isFirstOf({ waiting }: ToolUse, chunk: number): boolean {
   return [...waiting.keys()].every((other) => other >= chunk);
 }
 
-function hasRoom({ isAsking, begunAt, trustMs }: State, { underWay, grant }: ToolUse): boolean {
-  if (isAsking || grant === null) return false;
+function hasRoom({ isAsking, isClosed, begunAt, trustMs }: State, { underWay, grant }: ToolUse): boolean {
+  if (isAsking || isClosed || grant === null) return false;
   if (performance.now() - begunAt.monotonic > trustMs || Date.now() - begunAt.wall > trustMs) return false;
   return (grant.places === null || underWay < grant.places) && (grant.tokens === null || grant.tokens > 0);
 }

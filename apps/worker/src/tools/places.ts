@@ -33,7 +33,7 @@ export interface ChunkPlaces {
   waitsForGrants(): boolean;
   /**
    * Whether the chunk should leave this worker: its calls wait for limits, and so do those of earlier chunks here, for the
-   * same tools or in too many chunks.
+   * same tools or in too many chunks; or the worker takes no more work.
    */
   isSurplus(): boolean;
   /** Frees all places of the chunk. */
@@ -184,7 +184,9 @@ function openChunk(state: State, chunk: Chunk): ChunkPlaces {
       setWaiting(state, chunk, calls);
       const taken = calls.filter((call) => {
         const mayStart =
-          hasPlace(state, chunk, call) && hasRoom(call) && state.grants.mayStart(chunk.number, call.tool_name);
+          hasPlace(state, chunk, call) &&
+          hasRoom(call) &&
+          state.grants.mayStart(chunk.number, call.tool_name);
         if (mayStart) hold(call);
         return mayStart;
       });
@@ -201,6 +203,7 @@ function openChunk(state: State, chunk: Chunk): ChunkPlaces {
     waitsForGrants: () => state.gated.has(chunk),
     isSurplus() {
       if (!state.gated.has(chunk)) return false;
+      if (state.grants.isClosed()) return true;
       const ahead = [...state.gated].filter(({ number }) => number < chunk.number).length;
       return ahead >= (state.grants.isFirst(chunk.number) ? FIRST_CHUNKS_MAX : GATED_CHUNKS_MAX);
     },

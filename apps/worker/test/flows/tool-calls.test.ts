@@ -1,13 +1,7 @@
 import type {} from '../../../../test/global-setup.ts';
 import { longestStretchOf } from '../../../../test/cpu-time.ts';
 import { progressOf, stepUuid, toWireId } from '@nightshift/agent-core';
-import {
-  auditInvariants,
-  connect,
-  DEFAULT_PROJECT_ID,
-  readBatchProgress,
-  type Lease,
-} from '@nightshift/db';
+import { auditInvariants, connect, DEFAULT_PROJECT_ID, readBatchProgress, type Lease } from '@nightshift/db';
 import { ToolHostUnavailableError } from '@nightshift/tool-host';
 import { afterEach, beforeEach, describe, expect, inject, test, vi } from 'vitest';
 import { composeProviderBatch } from '../../src/flows/compose-provider-batch/compose-provider-batch.ts';

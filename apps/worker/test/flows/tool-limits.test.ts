@@ -31,12 +31,13 @@ afterEach(async () => {
   await house.close();
 });
 
-async function limit(name: string, limits: { concurrency?: number; rate_per_minute?: number }): Promise<void> {
+async function limit(
+  name: string,
+  limits: { concurrency?: number; rate_per_minute?: number },
+): Promise<void> {
   const [row] = await house.rows<{ id: string }>('select id from tool where name = $1', [name]);
   const { concurrency = null, rate_per_minute = null } = limits;
-  await inTransaction(house.database.db, (trx) =>
-    limitTool(trx, row!.id, { concurrency, rate_per_minute }),
-  );
+  await inTransaction(house.database.db, (trx) => limitTool(trx, row!.id, { concurrency, rate_per_minute }));
 }
 
 const submitCalls = (names: readonly string[]): Promise<SubmittedBatch> =>
@@ -173,9 +174,9 @@ test('a limit set while calls wait holds for them', async () => {
   const isKnown = `select granted_until - interval '30 seconds' > $1::timestamptz as is_known from tool_grant`;
   await expect.poll(() => house.rows(isKnown, [limited!.at])).toEqual([{ is_known: true }]);
   system.letGo(2);
-  await expect.poll(() => house.rows('select places, waiting from tool_grant')).toEqual([
-    { places: 1, waiting: 5 },
-  ]);
+  await expect
+    .poll(() => house.rows('select places, waiting from tool_grant'))
+    .toEqual([{ places: 1, waiting: 5 }]);
   expect(system.counts.total).toBe(3);
   await limit('fetch', {});
   await expect.poll(() => system.counts.now).toBe(6);
@@ -220,6 +221,25 @@ test('a tool at its limit holds up no other tool', async () => {
     )
     .toBe(0);
   await pump.stop();
+});
+
+test('a worker that takes no more work leaves waiting calls to others at once', async () => {
+  await limit('fetch', { concurrency: 1 });
+  await submitCalls(Array<string>(3).fill('fetch'));
+  await untilActing();
+  const system = foreignSystem();
+  const worker = system.of(house.worker());
+  const working = runToolCalls(worker);
+  await expect.poll(() => system.counts.now).toBe(1);
+  worker.tools.places.grants.close();
+  system.letGo();
+  expect(await working).toMatchObject({ outcome: 'given_back', ended: 0 });
+  expect(
+    await house.rows(`select 1 from run_chunk where kind = 'tools' and next_due_at <= app_now()`),
+  ).toHaveLength(1);
+  expect(await acting()).toBe(2);
+  await worker.grantKeeper.close();
+  expect(await house.rows('select * from tool_grant')).toEqual([]);
 });
 
 test('calls that wait for a limit are dropped when their batch is cancelled', async () => {

@@ -66,8 +66,7 @@ function ask(
   });
 }
 
-const rows = () =>
-  db.selectFrom('tool_grant').select(['owner', 'places']).orderBy('owner').execute();
+const rows = () => db.selectFrom('tool_grant').select(['owner', 'places']).orderBy('owner').execute();
 
 describe('a limit of concurrency', () => {
   test('is shared by the workers whose calls wait', async () => {
@@ -149,9 +148,21 @@ interface Worker {
 const OWNERS = ['a', 'b', 'c'] as const;
 const step = fc.oneof(
   fc.record({ op: fc.constantFrom('ask', 'start', 'die'), owner: fc.constantFrom(...OWNERS) }),
-  fc.record({ op: fc.constant('want'), owner: fc.constantFrom(...OWNERS), count: fc.integer({ min: 1, max: 9 }) }),
-  fc.record({ op: fc.constant('end'), owner: fc.constantFrom(...OWNERS), count: fc.integer({ min: 1, max: 4 }) }),
-  fc.record({ op: fc.constant('wait'), owner: fc.constant('a' as const), count: fc.integer({ min: 1, max: 6 }) }),
+  fc.record({
+    op: fc.constant('want'),
+    owner: fc.constantFrom(...OWNERS),
+    count: fc.integer({ min: 1, max: 9 }),
+  }),
+  fc.record({
+    op: fc.constant('end'),
+    owner: fc.constantFrom(...OWNERS),
+    count: fc.integer({ min: 1, max: 4 }),
+  }),
+  fc.record({
+    op: fc.constant('wait'),
+    owner: fc.constant('a' as const),
+    count: fc.integer({ min: 1, max: 6 }),
+  }),
 );
 
 test('whatever workers ask, start, end and die, no more calls are under way than the limit', async () => {

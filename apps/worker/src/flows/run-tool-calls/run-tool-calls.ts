@@ -144,7 +144,8 @@ async function carryOutCalls(
         cause: new Error(told.join('; ')),
       });
     } else if (isQuiet && calls.places.isSurplus()) {
-      const dueInMs = Math.min(LEAVE_MS_MAX, Math.max(LEAVE_MS_MIN, chunk.age_ms / 4));
+      const isEnding = deps.tools.places.grants.isClosed();
+      const dueInMs = isEnding ? 0 : Math.min(LEAVE_MS_MAX, Math.max(LEAVE_MS_MIN, chunk.age_ms / 4));
       return { ...about, ended: remaining.ended_runs, ...(await giveBack(deps, lease, calls, dueInMs)) };
     } else {
       const restMs = calls.places.waitsForGrants() ? GATED_LOOK_MS : undefined;

@@ -125,8 +125,7 @@ export function startableCalls({ waiting, refusals }: ChunkCalls): readonly Plac
 async function dropSettled(deps: FlowDeps, calls: ChunkCalls): Promise<void> {
   const runIds = new Set(calls.waiting.map(({ run_id }) => run_id));
   const fresh = new Map((await readCalls(deps, [...runIds])).map((call) => [call.key, call]));
-  calls.staleMs =
-    performance.now() + (calls.places.waitsForGrants() ? GATED_STALE_AFTER_MS : STALE_AFTER_MS);
+  calls.staleMs = performance.now() + (calls.places.waitsForGrants() ? GATED_STALE_AFTER_MS : STALE_AFTER_MS);
   calls.waiting = calls.waiting.filter((placed) => {
     const now = fresh.get(placed.call.key);
     if (now?.known === null) return true;
