@@ -40,6 +40,8 @@ interface ToolUse {
   /** Waiting calls by chunk. */
   readonly waiting: Map<number, number>;
   grant: CallGrant | null;
+  /** Calls of the last request. */
+  asked: number;
 }
 
 /** A moment by both clocks of this machine: the monotonic one may stop while the machine sleeps. */
@@ -123,12 +125,12 @@ export function createGrants(onGranted: () => void): Grants {
     begin() {
       state.isAsking = true;
       state.begunAt = { monotonic: performance.now(), wall: Date.now() };
-      return [...uses.values()].map((use) => ({
-        tool_id: use.tool_id,
-        under_way: use.underWay,
-        waiting: waitingOf(use),
-        unused: use.grant?.tokens ?? 0,
-      }));
+      return [...uses.values()].map((use) => {
+        const { tool_id, underWay: under_way, grant } = use;
+        const waiting = waitingOf(use);
+        use.asked = under_way + waiting;
+        return { tool_id, under_way, waiting, unused: grant?.tokens ?? 0 };
+      });
     },
     end(answer) {
       state.isAsking = false;
@@ -138,7 +140,9 @@ export function createGrants(onGranted: () => void): Grants {
         // A tool without a grant has lost its limits.
         const granted = grants.get(use.tool_id) ?? { tool_id: use.tool_id, places: null, tokens: null };
         use.grant = answer === null ? { ...granted, places: 0, tokens: 0 } : granted;
-        if (answer !== null && use.underWay + waitingOf(use) === 0) uses.delete(use.tool_id);
+        // Calls that have ended meanwhile are given back with the next request.
+        const isGivenBack = answer !== null && use.asked === 0;
+        if (isGivenBack && use.underWay + waitingOf(use) === 0) uses.delete(use.tool_id);
       }
       if (answer !== null) onGranted();
     },
@@ -151,7 +155,7 @@ export function createGrants(onGranted: () => void): Grants {
 }
 
 function noUse(tool_id: string): ToolUse {
-  return { tool_id, underWay: 0, waiting: new Map(), grant: null };
+  return { tool_id, underWay: 0, waiting: new Map(), grant: null, asked: 0 };
 }
 
 function useOf({ limited, uses }: State, toolName: string): ToolUse | undefined {

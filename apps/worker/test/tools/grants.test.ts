@@ -111,6 +111,18 @@ test('of chunks that only wait for limits two stay, and of first chunks of their
   expect(ofMany.map((chunk) => chunk.isSurplus())).toEqual([false, false, false, false, true, true, true]);
 });
 
+test('calls that end during a request are given back with the next', () => {
+  const calls = wanted('fetch', 1);
+  const chunk = open(calls);
+  grant(1);
+  chunk.take(calls);
+  places.grants.begin();
+  chunk.close();
+  places.grants.end({ grants: [{ tool_id: 'f', places: 1, tokens: null }], trustMs: 5_000 });
+  expect(places.grants.need()).toBe('more');
+  expect(places.grants.begin()).toEqual([{ tool_id: 'f', under_way: 0, waiting: 0, unused: 0 }]);
+});
+
 test('a tool without demand is given back with the next request, and then forgotten', () => {
   const calls = wanted('fetch', 1);
   const chunk = open(calls);
