@@ -76,11 +76,11 @@ const ALWAYS: Readonly<Record<string, string>> = {
        <> (select count(*) filter (where s.applied_at is not null) || '/' || coalesce(sum(s.input_tokens), 0) || '/' || coalesce(sum(s.output_tokens), 0)
                || '/' || coalesce(sum(s.cost_nanousd), 0) from step s join run r on r.id = s.run_id where r.batch_id = b.id)`,
   tally_calls: `select b.id::text from batch b
-    where (select coalesce(sum(tool_calls), 0) || '/' || coalesce(sum(failed_tool_calls), 0) from batch_tally where batch_id = b.id)
-       <> (select count(*) || '/' || count(*) filter (where c.state in ('failed', 'unknown') and s.state = 'done')
-             from tool_call c join run r on r.id = c.run_id
-             left join step s on s.run_id = c.run_id and s.number = c.step_number and s.applied_at is not null
-            where r.batch_id = b.id)`,
+    where (select coalesce(sum(tool_calls), 0) || '/' || coalesce(sum(ended_tool_calls), 0) || '/' || coalesce(sum(failed_tool_calls), 0)
+               || '/' || coalesce(sum(unknown_tool_calls), 0) from batch_tally where batch_id = b.id)
+       <> (select count(*) || '/' || count(*) filter (where c.state in ('succeeded', 'failed', 'unknown')) || '/'
+               || count(*) filter (where c.state in ('failed', 'unknown')) || '/' || count(*) filter (where c.state = 'unknown')
+             from tool_call c join run r on r.id = c.run_id where r.batch_id = b.id)`,
   pilot_goes_alone: `select r.id::text from batch b join run r on r.batch_id = b.id
     where b.pilot_state in ('running', 'waiting', 'stopped') and not coalesce(r.ordinal = any(b.pilot_ordinals), false)
       and exists (select from step where run_id = r.id)`,

@@ -1,5 +1,6 @@
 import type pg from 'pg';
 import type { BellPort, CallbackPort, FlowDeps, FlowSettings } from '../apps/worker/src/flow-parts/deps.ts';
+import { createGrantKeeper } from '../apps/worker/src/flow-parts/calls/grant-keeper.ts';
 import {
   createQuickTools,
   QUICK_TOOLS_POLICY_DEFAULT,
@@ -126,10 +127,15 @@ export function startSimulatedWorker(
     const db = connect(parts.pool as pg.Pool);
     const claimant = { owner, lease_duration_ms: LEASE_MS };
     const leases = createLeaseKeeper(db, claimant);
+    const grantKeeper = createGrantKeeper({
+      ...{ db, claimant, grants: parts.tools.places.grants },
+      onError: (error) => world.note(`${actor.name} = grants fail: ${String(error)}`),
+    });
     const whole: FlowDeps = {
       db,
       provider: parts.provider,
       tools: parts.tools,
+      grantKeeper,
       callSlots: createSlots(2),
       bell: parts.bell,
       callbacks: parts.callbacks,
@@ -168,6 +174,7 @@ export function startSimulatedWorker(
       stopHunt();
       await Promise.race([pumps.stop(), new Promise((resolve) => setTimeout(resolve, STOP_GRACE_MS))]);
       leases.close();
+      await grantKeeper.close();
       await releaseAllLeases(db, owner);
     };
     // A worker that cannot stop in order ends too; its supervisor starts another.

@@ -318,6 +318,7 @@ create table batch_tally (
   unknown_tool_calls integer not null default 0,
   version bigint not null default 0,
   last_ended_at timestamp with time zone,
+  ended_tool_calls integer not null default 0,
   constraint batch_tally_pkey PRIMARY KEY (batch_id, slot)
 ) with (fillfactor=50);
 
@@ -1088,16 +1089,31 @@ create table tool (
   created_at timestamp with time zone not null default app_now(),
   updated_at timestamp with time zone not null default app_now(),
   source json,
+  concurrency integer,
+  rate_per_minute integer,
   constraint tool_pkey PRIMARY KEY (id),
   constraint tool_project_id_name_key UNIQUE (project_id, name),
+  constraint tool_concurrency_check CHECK (((concurrency >= 1) AND (concurrency <= 10000))),
   constraint tool_kind_check CHECK ((kind = ANY (ARRAY['memory'::text, 'finish'::text, 'module'::text, 'sandbox'::text, 'python'::text, 'http'::text, 'mcp'::text, 'client'::text]))),
+  constraint tool_limits_of_worker CHECK ((((concurrency IS NULL) AND (rate_per_minute IS NULL)) OR (kind = ANY (ARRAY['module'::text, 'sandbox'::text, 'python'::text, 'http'::text, 'mcp'::text])))),
   constraint tool_name_check CHECK ((name ~ '^[a-zA-Z0-9_-]{1,64}$'::text)),
+  constraint tool_rate_per_minute_check CHECK (((rate_per_minute >= 1) AND (rate_per_minute <= 1000000))),
   constraint tool_return_char_limit_check CHECK (((return_char_limit >= 1) AND (return_char_limit <= 1000000))),
   constraint tool_side_effects_check CHECK ((side_effects = ANY (ARRAY['none'::text, 'idempotent'::text, 'once'::text]))),
   constraint tool_source CHECK (((kind = ANY (ARRAY['sandbox'::text, 'python'::text, 'http'::text, 'mcp'::text])) = (source IS NOT NULL))),
   constraint tool_timeout_ms_check CHECK (((timeout_ms >= 1) AND (timeout_ms <= 3600000)))
 );
 CREATE INDEX tool_by_age ON public.tool USING btree (project_id, created_at, id);
+CREATE INDEX tool_limited ON public.tool USING btree (project_id) WHERE ((concurrency IS NOT NULL) OR (rate_per_minute IS NOT NULL));
+
+create table tool_bucket (
+  tool_id uuid not null,
+  project_id uuid not null,
+  tokens double precision not null,
+  filled_at timestamp with time zone not null,
+  constraint tool_bucket_pkey PRIMARY KEY (tool_id),
+  constraint tool_bucket_tokens_check CHECK ((tokens >= (0)::double precision))
+);
 
 create table tool_call (
   project_id uuid not null,
@@ -1153,6 +1169,20 @@ create table tool_code (
   constraint tool_code_pkey PRIMARY KEY (project_id, sha256),
   constraint tool_code_code_check CHECK ((octet_length(code) <= 524288)),
   constraint tool_code_sha256_check CHECK ((sha256 ~ '^[0-9a-f]{64}$'::text))
+);
+
+create table tool_grant (
+  tool_id uuid not null,
+  owner text not null,
+  project_id uuid not null,
+  under_way integer not null,
+  waiting integer not null,
+  places integer not null,
+  granted_until timestamp with time zone not null,
+  constraint tool_grant_pkey PRIMARY KEY (tool_id, owner),
+  constraint tool_grant_covers_calls CHECK ((places >= under_way)),
+  constraint tool_grant_under_way_check CHECK ((under_way >= 0)),
+  constraint tool_grant_waiting_check CHECK ((waiting >= 0))
 );
 
 create table tool_trial (
@@ -1340,7 +1370,11 @@ alter table tick add constraint tick_project_id_fkey FOREIGN KEY (project_id) RE
 alter table tick add constraint tick_schedule_id_fkey FOREIGN KEY (schedule_id) REFERENCES schedule(id) ON DELETE CASCADE;
 alter table token_calibration add constraint token_calibration_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table tool add constraint tool_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table tool_bucket add constraint tool_bucket_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table tool_bucket add constraint tool_bucket_tool_id_fkey FOREIGN KEY (tool_id) REFERENCES tool(id) ON DELETE CASCADE;
 alter table tool_code add constraint tool_code_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table tool_grant add constraint tool_grant_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table tool_grant add constraint tool_grant_tool_id_fkey FOREIGN KEY (tool_id) REFERENCES tool(id) ON DELETE CASCADE;
 alter table tool_trial add constraint tool_trial_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table turnaround add constraint turnaround_credential_fkey FOREIGN KEY (credential) REFERENCES credential(name);
 alter table turnaround add constraint turnaround_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);

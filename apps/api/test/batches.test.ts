@@ -61,6 +61,7 @@ describe('submitting', () => {
         total: 1,
         percent: 0,
         runs_per_second: null,
+        calls: { done: 0, failed: 0, unknown: 0, open: 0 },
         steps_at_provider: 0,
         oldest_step_sent_at: null,
         next_look_at: null,

@@ -63,6 +63,7 @@ describe('the progress of a batch', () => {
       ended: 0,
       total: 20,
       percent: 0,
+      calls: { done: 0, failed: 0, unknown: 0, open: 0 },
       steps_at_provider: 0,
       eta: null,
     });

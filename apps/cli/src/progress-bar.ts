@@ -41,10 +41,24 @@ function detailsOf({ progress, cost, now }: ShownProgress): string[] {
     ...(rate === null || progress.phase === 'done'
       ? []
       : [`${rate >= 10 ? countOf(Math.round(rate)) : rate.toPrecision(2)}/s`]),
+    ...callsOf(progress),
     ...(progress.eta === null ? [] : [etaOf(progress.eta, now)]),
     // The end has a cost of its own, and this is of an earlier look.
     ...(cost === undefined || progress.phase === 'done' ? [] : [dollarsOf(cost)]),
     ...(reason === null ? [] : [reason.message]),
+  ];
+}
+
+/** Tells of the calls while some are open, or after some have failed. */
+function callsOf({ calls: { done, failed, unknown, open } }: BatchProgress): string[] {
+  if (open + failed + unknown === 0) return [];
+  const ended = done + failed + unknown;
+  return [
+    [
+      `${countOf(ended)}/${countOf(ended + open)} calls`,
+      ...(failed > 0 ? [`${countOf(failed)} failed`] : []),
+      ...(unknown > 0 ? [`${countOf(unknown)} unknown`] : []),
+    ].join(', '),
   ];
 }
 

@@ -11,6 +11,7 @@ const BATCH = {
 
 const DONE: BatchProgress = {
   ...{ phase: 'done', percent: 100, ended: 5, total: 5, version: 1, eta: null, waiting_reason: null },
+  calls: { done: 0, failed: 0, unknown: 0, open: 0 },
   ...{ runs_per_second: null, steps_at_provider: 0, oldest_step_sent_at: null, next_look_at: null },
 };
 

@@ -10,6 +10,7 @@ const PROGRESS: BatchProgress = {
   total: 4110,
   percent: 61,
   runs_per_second: 1.25,
+  calls: { done: 0, failed: 0, unknown: 0, open: 0 },
   steps_at_provider: 900,
   oldest_step_sent_at: null,
   next_look_at: null,
@@ -21,6 +22,25 @@ test('a bar shows the phase, the share, the rate, the time left and the cost', (
   expect(progressBar({ progress: PROGRESS, cost: '0.1234', now: NOW }, 100)).toBe(
     'running  ██████████████░░░░░░░░░░  61%  2,510/4,110  1.3/s  12 min to 27 min left  $0.12',
   );
+});
+
+test('calls are shown while some are open, and when they failed', () => {
+  const line = (calls: BatchProgress['calls']): string =>
+    progressLine({
+      progress: { ...PROGRESS, calls, eta: null, runs_per_second: null },
+      cost: undefined,
+      now: NOW,
+    });
+  expect(line({ done: 1_200, failed: 0, unknown: 0, open: 300 })).toBe(
+    'running  61%  2,510/4,110  1,200/1,500 calls',
+  );
+  expect(line({ done: 1, failed: 2, unknown: 1, open: 3 })).toBe(
+    'running  61%  2,510/4,110  4/7 calls, 2 failed, 1 unknown',
+  );
+  expect(line({ done: 5, failed: 1, unknown: 0, open: 0 })).toBe(
+    'running  61%  2,510/4,110  6/6 calls, 1 failed',
+  );
+  expect(line({ done: 5, failed: 0, unknown: 0, open: 0 })).toBe('running  61%  2,510/4,110');
 });
 
 test('a bar fits into the terminal', () => {

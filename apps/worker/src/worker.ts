@@ -19,6 +19,7 @@ import { postCallback } from './callbacks/post-callback.ts';
 import type { WorkerConfig } from './config.ts';
 import { describeWorker } from './describe-worker.ts';
 import type { Hooks } from './flow-parts/deps.ts';
+import { createGrantKeeper } from './flow-parts/calls/grant-keeper.ts';
 import { createQuickTools } from './flow-parts/calls/quick-tools.ts';
 import { createSlots } from './flow-parts/slots.ts';
 import { createStrangers } from './flow-parts/strangers.ts';
@@ -108,12 +109,18 @@ export async function startWorker(config: WorkerConfig, parts: WorkerParts): Pro
   });
   const leases = createLeaseKeeper(db, claimant);
   const workerBell = createWorkerBell(bell, (kind) => pumps.kick(kind));
+  const places = createPlaces();
+  const grantKeeper = createGrantKeeper({
+    ...{ db, claimant, grants: places.grants },
+    onError: (error) => parts.log.failure('grant-calls', error),
+  });
   const pumps: Pumps = createPumps(
     {
       db,
       ...(parts.auditPool === undefined ? {} : { audit_db: connect(parts.auditPool) }),
       provider: parts.provider,
-      tools: createToolRunners(parts.runners, createPlaces()),
+      tools: createToolRunners(parts.runners, places),
+      grantKeeper,
       callSlots: createSlots(BUSY_CALL_CHUNKS_MAX),
       bell: workerBell,
       callbacks: { post: (callback) => postCallback(callback, config.callbacks) },
@@ -149,6 +156,7 @@ export async function startWorker(config: WorkerConfig, parts: WorkerParts): Pro
   const takeNoMore = (): Promise<unknown> => {
     stopSweep();
     stopHunt();
+    places.grants.close();
     return (ending ??= Promise.all([listener.close(), pumps.stop()]));
   };
   const drained = Promise.withResolvers<void>();
@@ -181,6 +189,7 @@ export async function startWorker(config: WorkerConfig, parts: WorkerParts): Pro
       await Promise.all([
         releaseAllLeases(db, config.owner),
         workerBell.close(),
+        settlesWithin(grantKeeper.close(), STOP_CUT_MS),
         settlesWithin(gone, STOP_CUT_MS),
       ]);
     },

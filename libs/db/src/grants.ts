@@ -23,6 +23,8 @@ const TABLES: Readonly<Record<keyof DB, true>> = {
   tool: true,
   tool_code: true,
   tool_trial: true,
+  tool_grant: true,
+  tool_bucket: true,
   agent_tool: true,
   definition: true,
   batch: true,

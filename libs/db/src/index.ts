@@ -87,11 +87,14 @@ export { attachBlock, detachBlock } from './commits/memory/attach-block.ts';
 export { attachTool, detachTool } from './commits/catalog/attach-tool.ts';
 export { changeAgent, type AgentChange } from './commits/catalog/change-agent.ts';
 export { changeTool, deleteTool, type ToolChange } from './commits/catalog/change-tool.ts';
+export { grantCalls, type CallDemand, type CallGrant } from './commits/catalog/grant-calls.ts';
+export { limitTool, type ToolLimits } from './commits/catalog/limit-tool.ts';
 export { storeTool, type NewTool } from './commits/catalog/store-tool.ts';
 export { createAgents, type NewAgent } from './commits/catalog/create-agents.ts';
 export { deleteAgentSecrets, deleteSecret } from './commits/catalog/delete-secrets.ts';
 export { putSecrets, resealSecrets } from './commits/catalog/put-secrets.ts';
 export { lockSecretsToRotate } from './locks/catalog/lock-secrets.ts';
+export { lockTools } from './locks/catalog/lock-tools.ts';
 export {
   listSecrets,
   readSecretKeyIds,
@@ -341,6 +344,7 @@ export {
   type ToolFilter,
   type ToolRow,
 } from './reads/catalog/tools.ts';
+export { readLimitedTools, type LimitedTool } from './reads/catalog/limited-tools.ts';
 export { readToolCode } from './reads/catalog/tool-code.ts';
 
 // Claims, locks, commits and reads of the worker.

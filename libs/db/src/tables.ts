@@ -164,6 +164,8 @@ export interface ToolTable {
   source_type: string;
   source_code: string | null;
   source: JsonColumn<ToolSource> | null;
+  concurrency: number | null;
+  rate_per_minute: number | null;
   tags: Generated<string[]>;
   metadata: JsonDefaulted<Record<string, unknown>>;
   created_at: Stamped;
@@ -182,6 +184,23 @@ export interface ToolTrialTable {
   replies_until: Timestamp | null;
   reply: JsonColumn<JsonObject> | null;
   created_at: Stamped;
+}
+
+export interface ToolGrantTable {
+  tool_id: string;
+  owner: string;
+  project_id: string;
+  under_way: number;
+  waiting: number;
+  places: number;
+  granted_until: Timestamp;
+}
+
+export interface ToolBucketTable {
+  tool_id: string;
+  project_id: string;
+  tokens: number;
+  filled_at: Timestamp;
 }
 
 export interface ToolCodeTable {
@@ -367,6 +386,7 @@ export interface BatchTallyTable {
   retrying: Generated<number>;
   steps: Generated<number>;
   tool_calls: Generated<number>;
+  ended_tool_calls: Generated<number>;
   failed_tool_calls: Generated<number>;
   unknown_tool_calls: Generated<number>;
   input_tokens: Generated<number>;
@@ -934,6 +954,8 @@ export interface DB {
   tool: ToolTable;
   tool_code: ToolCodeTable;
   tool_trial: ToolTrialTable;
+  tool_grant: ToolGrantTable;
+  tool_bucket: ToolBucketTable;
   agent_tool: AgentToolTable;
   definition: DefinitionTable;
   batch: BatchTable;

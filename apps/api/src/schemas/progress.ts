@@ -36,6 +36,15 @@ export const progressResponse = z
       .number()
       .nullable()
       .describe('Ends in the ten minutes before the last end; null without an end in the last ten minutes.'),
+    calls: z
+      .object({
+        done: z.int().describe('Succeeded.'),
+        failed: z.int().describe('Ended in an error, or were refused.'),
+        unknown: z.int().describe('Were interrupted, and may have taken effect.'),
+        open: z.int().describe('Wait or are under way.'),
+      })
+      .describe('Tool calls of the answers so far, counted as they end.')
+      .meta({ id: 'CallCounts' }),
     steps_at_provider: z
       .int()
       .describe('Steps in provider batches that the provider has not reported as ended.'),

@@ -56,6 +56,17 @@ const httpRequest = z
   .describe("The request of a tool with source_type 'http'. Beyond Letta.")
   .meta({ id: 'HttpTool' });
 
+const limits = z
+  .strictObject({
+    concurrency: z.int().min(1).max(10_000).nullish().describe('Calls under way at a time.'),
+    rate_per_minute: z.int().min(1).max(1_000_000).nullish().describe('Calls that start in a minute.'),
+  })
+  .describe(
+    'Limits of the tool over all workers, for calls of open batches too. Replaces both; without a number there is no limit. Beyond Letta.',
+  )
+  .meta({ id: 'ToolLimitsUpdate', examples: [{ concurrency: 5, rate_per_minute: 300 }] });
+export type LimitsInput = z.output<typeof limits>;
+
 /** Letta's fields of a tool and ours, of which none is required. */
 const toolFields = z.strictObject({
   source_code: z.string().nullish().describe('Required, except for an HTTP tool.'),
@@ -94,6 +105,7 @@ const toolFields = z.strictObject({
     .nullish()
     .describe('Names of the secrets that the code may read as process.env. Beyond Letta.'),
   http: httpRequest.nullish(),
+  limits: limits.nullish(),
 });
 
 /** An uploaded tool. Unknown fields are refused, as in Letta. */
@@ -146,6 +158,13 @@ export const toolResponse = z
     network: z.array(z.string()).describe('Hosts that its code may fetch from. Beyond Letta.'),
     secrets: z.array(z.string()).describe('Names of the secrets that it is handed. Beyond Letta.'),
     http: record.nullable().describe('The request of an HTTP tool. Beyond Letta.'),
+    limits: z
+      .object({
+        concurrency: z.int().nullable().describe('Calls under way at a time; null: no limit.'),
+        rate_per_minute: z.int().nullable().describe('Calls that start in a minute; null: no limit.'),
+      })
+      .describe('Limits over all workers. Beyond Letta.')
+      .meta({ id: 'ToolLimits' }),
     side_effects: z
       .string()
       .describe('none, idempotent or once: whether an interrupted call may run again. Beyond Letta.'),

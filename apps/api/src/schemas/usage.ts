@@ -8,9 +8,7 @@ export const usage = z
   .object({
     steps: z.int().describe('Applied answers.'),
     tool_calls: z.int(),
-    failed_tool_calls: z
-      .int()
-      .describe('Calls that ended in an error or were interrupted; counted at the end of their step.'),
+    failed_tool_calls: z.int().describe('Calls that ended in an error or were interrupted.'),
     unknown_tool_calls: z
       .int()
       .describe('Of the failed calls: those that were interrupted and may have taken effect.'),

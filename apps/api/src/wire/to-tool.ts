@@ -1,7 +1,7 @@
 import { toWireId } from '@nightshift/agent-core';
-import type { ToolRow } from '@nightshift/db';
+import type { ToolLimits, ToolRow } from '@nightshift/db';
 import { USER_ID } from '../schemas/ids.ts';
-import { TOOL_TYPES, type ToolResponse } from '../schemas/tool.ts';
+import { TOOL_TYPES, type LimitsInput, type ToolResponse } from '../schemas/tool.ts';
 
 /** Converts a stored tool to an answer. */
 export function toToolResponse(tool: ToolRow): ToolResponse {
@@ -27,9 +27,15 @@ export function toToolResponse(tool: ToolRow): ToolResponse {
     network: [...(tool.source?.network ?? [])],
     secrets: [...(tool.source?.secrets ?? [])],
     http: tool.source?.http ?? null,
+    limits: { concurrency: tool.concurrency, rate_per_minute: tool.rate_per_minute },
     side_effects: tool.side_effects,
     created_by_id: USER_ID,
     last_updated_by_id: USER_ID,
     project_id: null,
   };
+}
+
+/** Converts the limits of a request; an absent number is no limit. */
+export function toToolLimits({ concurrency = null, rate_per_minute = null }: LimitsInput): ToolLimits {
+  return { concurrency, rate_per_minute };
 }

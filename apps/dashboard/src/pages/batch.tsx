@@ -5,7 +5,7 @@ import { useBatchName } from '../api/batch-names.ts';
 import { nightshift } from '../api/client.ts';
 import { Ask } from '../parts/ask.tsx';
 import { Bar } from '../parts/bar.tsx';
-import { etaText } from '../parts/batch-progress.tsx';
+import { CallCounts, etaText } from '../parts/batch-progress.tsx';
 import { Confirm } from '../parts/confirm.tsx';
 import { count, counted, usd } from '../parts/numbers.tsx';
 import { ErrorNotice } from '../parts/notices.tsx';
@@ -62,6 +62,7 @@ function Shown({ batch }: { readonly batch: Batch }) {
               {count(progress.ended)} of {counted(progress.total, 'run')}
             </span>
             {progress.runs_per_second !== null && <span>{progress.runs_per_second} a second</span>}
+            <CallCounts progress={progress} />
             <span className={progress.waiting_reason === null ? 'muted' : 'tone-warn'}>
               {etaText(progress)}
             </span>

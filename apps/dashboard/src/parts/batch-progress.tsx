@@ -26,6 +26,22 @@ function toneOf({ state }: Batch): Tone {
   return state === 'paused' ? 'warn' : 'accent';
 }
 
+/** Shows the tool calls of a batch, while it has any. */
+export function CallCounts({ progress: { calls } }: { readonly progress: BatchProgress }) {
+  const ended = calls.done + calls.failed + calls.unknown;
+  if (ended + calls.open === 0) return null;
+  const amiss = [
+    ...(calls.failed > 0 ? [`${count(calls.failed)} failed`] : []),
+    ...(calls.unknown > 0 ? [`${count(calls.unknown)} unknown`] : []),
+  ];
+  return (
+    <span className="muted">
+      {count(ended)} of {count(ended + calls.open)} calls
+      {amiss.length > 0 && <span className="tone-warn"> · {amiss.join(', ')}</span>}
+    </span>
+  );
+}
+
 /** Says when a batch will end, or why that is not known. */
 export function etaText({ phase, eta, waiting_reason }: BatchProgress): string {
   if (phase === 'done') return 'Ended';

@@ -13,6 +13,7 @@ import type { Signal } from '@nightshift/queue';
 import type { LeaseKeeper } from '../leases/keeper.ts';
 import type { ProviderPort } from '../provider/port.ts';
 import type { ToolRunners } from '../tools/runner.ts';
+import type { GrantKeeper } from './calls/grant-keeper.ts';
 import type { QuickTools } from './calls/quick-tools.ts';
 import type { Slots } from './slots.ts';
 import type { Strangers } from './strangers.ts';
@@ -140,6 +141,8 @@ export interface FlowDeps {
   readonly audit_db?: Database;
   readonly provider: ProviderPort;
   readonly tools: ToolRunners;
+  /** Asks for calls of tools with limits over all workers; `tools.places.grants` holds the answers. */
+  readonly grantKeeper: GrantKeeper;
   /** Limits the chunks of calls that are read or written at a time; waiting for calls takes no slot. */
   readonly callSlots: Slots;
   readonly bell: BellPort;

@@ -1,3 +1,5 @@
+import { createGrants, type Grants } from './grants.ts';
+
 /** Calls of one kind that may be under way in a worker. */
 export interface CallPool {
   readonly name: string;
@@ -27,6 +29,13 @@ export interface ChunkPlaces {
   stored(call: WantedCall): void;
   /** Notes that the results of a run are committed. */
   committed(runId: string): void;
+  /** Whether all waiting calls wait for limits of their tools over all workers. */
+  waitsForGrants(): boolean;
+  /**
+   * Whether the chunk should leave this worker: its calls wait for limits, and so do those of earlier chunks here, for the
+   * same tools or in too many chunks; or the worker takes no more work.
+   */
+  isSurplus(): boolean;
   /** Frees all places of the chunk. */
   close(): void;
 }
@@ -35,6 +44,8 @@ export interface ChunkPlaces {
 export interface Places {
   /** Opens the places of a chunk. `onFreed` is called when a place becomes free while calls of the chunk wait. */
   open(onFreed: () => void): ChunkPlaces;
+  /** The limits of tools over all workers. */
+  readonly grants: Grants;
   /**
    * Time until this worker may claim another chunk: none unless calls of several chunks wait here already, which another
    * worker could make. Unit: milliseconds.
@@ -57,6 +68,10 @@ const CROWDED_CHUNKS = 2;
 /** Interval of claims while calls of so many chunks wait. Unit: milliseconds. */
 const CROWDED_CLAIM_MS = 500;
 
+/** Chunks of a worker that may wait for limits of tools, and those that may if each is the first of a tool. */
+const GATED_CHUNKS_MAX = 2;
+const FIRST_CHUNKS_MAX = 6;
+
 interface Chunk {
   /** Its number in the order of opening. */
   readonly number: number;
@@ -74,8 +89,11 @@ interface PoolUse {
 interface State {
   readonly limits: PlaceLimits;
   readonly pools: Map<string, PoolUse>;
+  readonly grants: Grants;
   /** Chunks with waiting calls. */
   readonly waiting: Set<Chunk>;
+  /** Of them: chunks whose waiting calls all wait for limits of their tools. */
+  readonly gated: Set<Chunk>;
   opened: number;
   openedMs: number;
   onceHeld: number;
@@ -89,13 +107,15 @@ interface State {
  * commit of its own.
  */
 export function createPlaces(limits: PlaceLimits = PLACE_LIMITS_DEFAULT): Places {
+  const grants = createGrants(() => ring(state));
   const state: State = {
-    ...{ limits, pools: new Map(), waiting: new Set() },
+    ...{ limits, grants, pools: new Map(), waiting: new Set(), gated: new Set() },
     ...{ opened: 0, openedMs: -Infinity, onceHeld: 0, charsHeld: 0 },
   };
   return {
+    grants,
     claimDelayMs: () =>
-      state.waiting.size < CROWDED_CHUNKS
+      state.waiting.size - state.gated.size < CROWDED_CHUNKS
         ? 0
         : Math.max(0, state.openedMs + CROWDED_CLAIM_MS - performance.now()),
     open(onFreed) {
@@ -106,15 +126,16 @@ export function createPlaces(limits: PlaceLimits = PLACE_LIMITS_DEFAULT): Places
   };
 }
 
+/** Wakes the chunks with waiting calls. */
+function ring({ waiting }: State): void {
+  for (const { onFreed } of waiting) onFreed();
+}
+
 function openChunk(state: State, chunk: Chunk): ChunkPlaces {
   const places = new Set<WantedCall>();
   const unstored = new Set<WantedCall>();
   /** Maximum length of the results of its uncommitted runs. */
   const runs = new Map<string, number>();
-  const ring = (): void => {
-    for (const { onFreed } of state.waiting) onFreed();
-  };
-
   function hasRoom({ run_id, run_chars, is_once }: WantedCall): boolean {
     const { limits, onceHeld, charsHeld } = state;
     if (is_once && onceHeld >= limits.once_max) return false;
@@ -126,6 +147,7 @@ function openChunk(state: State, chunk: Chunk): ChunkPlaces {
     use.total += 1;
     use.held.set(call.tool_name, (use.held.get(call.tool_name) ?? 0) + 1);
     places.add(call);
+    state.grants.hold(call);
     if (call.is_once) {
       state.onceHeld += 1;
       unstored.add(call);
@@ -137,30 +159,34 @@ function openChunk(state: State, chunk: Chunk): ChunkPlaces {
 
   function free(call: WantedCall): void {
     if (!places.delete(call)) return;
+    state.grants.free(call);
     const use = useOf(state, call.pool);
     use.total -= 1;
     const held = (use.held.get(call.tool_name) ?? 1) - 1;
     if (held === 0) use.held.delete(call.tool_name);
     else use.held.set(call.tool_name, held);
-    ring();
+    ring(state);
   }
 
   function stored(call: WantedCall): void {
     if (!unstored.delete(call)) return;
     state.onceHeld -= 1;
-    ring();
+    ring(state);
   }
 
   function committed(runId: string): void {
     state.charsHeld -= runs.get(runId) ?? 0;
-    if (runs.delete(runId)) ring();
+    if (runs.delete(runId)) ring(state);
   }
 
   return {
     take(calls) {
       setWaiting(state, chunk, calls);
       const taken = calls.filter((call) => {
-        const mayStart = hasPlace(state, chunk, call) && hasRoom(call);
+        const mayStart =
+          hasPlace(state, chunk, call) &&
+          hasRoom(call) &&
+          state.grants.mayStart(chunk.number, call.tool_name);
         if (mayStart) hold(call);
         return mayStart;
       });
@@ -174,12 +200,19 @@ function openChunk(state: State, chunk: Chunk): ChunkPlaces {
     free,
     stored,
     committed,
+    waitsForGrants: () => state.gated.has(chunk),
+    isSurplus() {
+      if (!state.gated.has(chunk)) return false;
+      if (state.grants.isClosed()) return true;
+      const ahead = [...state.gated].filter(({ number }) => number < chunk.number).length;
+      return ahead >= (state.grants.isFirst(chunk.number) ? FIRST_CHUNKS_MAX : GATED_CHUNKS_MAX);
+    },
     close() {
       setWaiting(state, chunk, []);
       for (const call of [...places]) free(call);
       for (const call of [...unstored]) stored(call);
       for (const runId of [...runs.keys()]) committed(runId);
-      ring();
+      ring(state);
     },
   };
 }
@@ -198,12 +231,17 @@ function setWaiting(state: State, chunk: Chunk, calls: readonly WantedCall[]): v
       if (chunks.size === 0) wanted.delete(tool);
     }
   }
-  for (const { pool, tool_name } of calls) {
+  state.grants.setWaiting(chunk.number, calls);
+  // A call that waits for a limit of its tool does not keep the tools beside it to a smaller share.
+  const ready = calls.filter(({ tool_name }) => !state.grants.isUsedUp(tool_name));
+  for (const { pool, tool_name } of ready) {
     const { wanted } = useOf(state, pool);
     wanted.set(tool_name, (wanted.get(tool_name) ?? new Set()).add(chunk));
   }
   if (calls.length > 0) state.waiting.add(chunk);
   else state.waiting.delete(chunk);
+  if (calls.length > 0 && ready.length === 0) state.gated.add(chunk);
+  else state.gated.delete(chunk);
 }
 
 function hasPlace(state: State, chunk: Chunk, { pool, tool_name }: WantedCall): boolean {

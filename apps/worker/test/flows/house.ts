@@ -23,6 +23,7 @@ import type { JsonObject, ResultFormat, ToolDefinition } from '@nightshift/agent
 import { acceptBatch, openTestDatabase, type TestDatabase } from '@nightshift/db/testing';
 import { createDefinitionCache } from '@nightshift/intake';
 import { startSimulator, type Simulator, type SimulatorOptions } from '../../../simulator/src/index.ts';
+import { createGrantKeeper } from '../../src/flow-parts/calls/grant-keeper.ts';
 import {
   createQuickTools,
   QUICK_TOOLS_POLICY_DEFAULT,
@@ -213,6 +214,7 @@ export async function openHouse(
     await registerModuleTools(trx, DEFAULT_PROJECT_ID, options.modules ?? []);
   });
   const keepers: FlowDeps['leases'][] = [];
+  const grantKeepers: FlowDeps['grantKeeper'][] = [];
   let workers = 0;
 
   const house: House = {
@@ -226,10 +228,19 @@ export async function openHouse(
       };
       const leases = createLeaseKeeper(db, claimant);
       keepers.push(leases);
+      const runners = parts.runners ?? runnersOf(parts.tools ?? NO_TOOLS);
+      const grantKeeper = createGrantKeeper({
+        ...{ db, claimant, grants: runners.places.grants, interval_ms: 20 },
+        onError: (error) => {
+          throw error;
+        },
+      });
+      grantKeepers.push(grantKeeper);
       return {
         db,
         provider: parts.provider ?? anthropicProvider({ apiKey: 'test-key', baseURL: simulator.apiUrl }),
-        tools: parts.runners ?? runnersOf(parts.tools ?? NO_TOOLS),
+        tools: runners,
+        grantKeeper,
         callSlots: createSlots(2),
         bell: { ring: () => Promise.resolve() },
         callbacks: { post: () => Promise.resolve({ kind: 'answered', status: 200 }) },
@@ -332,6 +343,7 @@ export async function openHouse(
     },
     async bury(worker) {
       worker.leases.close();
+      worker.grantKeeper.abandon();
       for (const table of ['batch', 'provider_batch', 'run_chunk', 'credential', 'forgotten_batch']) {
         await house.rows(
           `update ${table} set lease_until = app_now() - interval '1 millisecond'
@@ -354,6 +366,7 @@ export async function openHouse(
     },
     async close() {
       for (const keeper of keepers) keeper.close();
+      for (const keeper of grantKeepers) keeper.abandon();
       await simulator.close();
       await database.close();
       await rm(dir, { recursive: true, force: true });

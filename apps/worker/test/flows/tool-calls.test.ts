@@ -1,7 +1,7 @@
 import type {} from '../../../../test/global-setup.ts';
 import { longestStretchOf } from '../../../../test/cpu-time.ts';
-import { stepUuid, toWireId } from '@nightshift/agent-core';
-import { connect, type Lease } from '@nightshift/db';
+import { progressOf, stepUuid, toWireId } from '@nightshift/agent-core';
+import { auditInvariants, connect, DEFAULT_PROJECT_ID, readBatchProgress, type Lease } from '@nightshift/db';
 import { ToolHostUnavailableError } from '@nightshift/tool-host';
 import { afterEach, beforeEach, describe, expect, inject, test, vi } from 'vitest';
 import { composeProviderBatch } from '../../src/flows/compose-provider-batch/compose-provider-batch.ts';
@@ -680,6 +680,44 @@ describe('a slow call', () => {
     expect(await working).toMatchObject({ worked: true, runs: 3, calls: 3 });
     expect(await states()).toBe('ready ready ready');
     expect(timesDone(done)).toEqual({ slow: 1, quick: 1, charge: 1 });
+  });
+
+  test('is open in the progress while the calls beside it are counted, those of its own run too', async () => {
+    const batch = await submitCalls([
+      [
+        ['act_none', 'slow'],
+        ['act_none', 'quick'],
+        ['act_none', 'bad'],
+      ],
+      [['act_none', 'done']],
+      [['act_once', 'lost']],
+    ]);
+    await untilActing();
+    const progressed = async () =>
+      progressOf((await readBatchProgress(house.database.db, DEFAULT_PROJECT_ID, batch.id)).facts).calls;
+    expect(await progressed()).toEqual({ done: 0, failed: 0, unknown: 0, open: 5 });
+    const slow = Promise.withResolvers<void>();
+    const worker = house.worker({
+      tools: {
+        runCalls: (calls) =>
+          Promise.resolve(
+            calls.map((request) => {
+              const what = whatOf(request);
+              return reply(
+                request,
+                what === 'bad' ? 'failed' : what === 'lost' ? 'timed_out' : 'succeeded',
+                true,
+              );
+            }),
+          ),
+      },
+    });
+    const working = runToolCalls(slowed(worker, slow.promise));
+    await expect.poll(progressed).toEqual({ done: 2, failed: 1, unknown: 1, open: 1 });
+    expect(await auditInvariants(house.database.db)).toEqual([]);
+    slow.resolve();
+    await working;
+    expect(await progressed()).toEqual({ done: 3, failed: 1, unknown: 1, open: 0 });
   });
 
   test('leaves the results of its neighbours committed when its worker dies, and is made again', async () => {

@@ -37,6 +37,13 @@ export interface ProgressFacts {
   readonly requires_action: number;
   /** Runs whose step has failed and is tried again, at the provider or waiting for its time. */
   readonly retrying: number;
+  /** Tool calls of stored answers. */
+  readonly tool_calls: number;
+  /** Of them: calls with an outcome. */
+  readonly ended_tool_calls: number;
+  /** Of those: calls that failed or have an unknown outcome. */
+  readonly failed_tool_calls: number;
+  readonly unknown_tool_calls: number;
   /** Runs that have ended, in any way. */
   readonly ended: number;
   /** Whether ready runs wait for room under the cap. */
@@ -66,6 +73,17 @@ export interface WaitingReason {
   readonly until: Date | null;
 }
 
+/** The tool calls of a batch so far, each in one count. */
+interface CallCounts {
+  /** Succeeded. */
+  readonly done: number;
+  readonly failed: number;
+  /** Interrupted, and perhaps carried out. */
+  readonly unknown: number;
+  /** Without an outcome: they wait or are under way. */
+  readonly open: number;
+}
+
 /** The progress of a batch. Times instead of ages: it changes with its rows, not with the clock. */
 export interface Progress {
   readonly phase: Phase;
@@ -76,6 +94,7 @@ export interface Progress {
   readonly percent: number;
   /** Over the ten minutes before the last end; null: none has ended, or the last long ago. */
   readonly runs_per_second: number | null;
+  readonly calls: CallCounts;
   readonly steps_at_provider: number;
   readonly oldest_step_sent_at: Date | null;
   readonly next_look_at: Date | null;
@@ -103,10 +122,21 @@ export function progressOf(facts: ProgressFacts): Progress {
     total,
     percent: phase === 'done' ? 100 : Math.min(99, Math.floor((100 * ended) / Math.max(1, total))),
     runs_per_second: phase === 'done' ? null : presentRate(facts),
+    calls: callCountsOf(facts),
     steps_at_provider: isSending ? steps_at_provider : 0,
     oldest_step_sent_at: isSending ? facts.oldest_sent_at : null,
     next_look_at: isSending ? facts.next_look_at : null,
     eta: isMoving ? etaOf(facts) : null,
+  };
+}
+
+function callCountsOf(facts: ProgressFacts): CallCounts {
+  const { tool_calls, ended_tool_calls, failed_tool_calls, unknown_tool_calls } = facts;
+  return {
+    done: ended_tool_calls - failed_tool_calls,
+    failed: failed_tool_calls - unknown_tool_calls,
+    unknown: unknown_tool_calls,
+    open: tool_calls - ended_tool_calls,
   };
 }
 

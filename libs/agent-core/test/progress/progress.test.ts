@@ -23,6 +23,10 @@ const RUNNING: ProgressFacts = {
   queued: 0,
   requires_action: 0,
   retrying: 0,
+  tool_calls: 20,
+  ended_tool_calls: 14,
+  failed_tool_calls: 5,
+  unknown_tool_calls: 2,
   ended: 10,
   waits_for_room: false,
   steps_at_provider: 60,
@@ -122,6 +126,10 @@ describe('the ETA', () => {
   });
 });
 
+test('each call is in one count', () => {
+  expect(of({}).calls).toEqual({ done: 9, failed: 3, unknown: 2, open: 6 });
+});
+
 test('the rate is forgotten ten minutes after the last end', () => {
   expect(of({}).runs_per_second).toBe(0.1);
   expect(of({ now: at(700) }).runs_per_second).toBe(0.1);
@@ -157,6 +165,10 @@ const facts: fc.Arbitrary<ProgressFacts> = fc
     credential_pause: fc.option(fc.constant({ reason: 'r', until: null })),
     due_since: fc.option(fc.integer({ min: 0, max: 1_000_000 }).map(at)),
     retrying: fc.nat(100),
+    tool_calls: fc.nat(1_000),
+    ended_tool_calls: fc.nat(1_000),
+    failed_tool_calls: fc.nat(1_000),
+    unknown_tool_calls: fc.nat(1_000),
     is_any_leased: fc.boolean(),
   })
   .map(({ more, ...each }) => ({

@@ -1187,6 +1187,7 @@ export type BatchProgress = {
      * Ends in the ten minutes before the last end; null without an end in the last ten minutes.
      */
     runs_per_second: number | null;
+    calls: CallCounts;
     /**
      * Steps in provider batches that the provider has not reported as ended.
      */
@@ -1653,6 +1654,28 @@ export type BulkMessagesAppend = {
      * At most 100,000 messages in total.
      */
     items: Array<MessagesAppendItem>;
+};
+
+/**
+ * Tool calls of the answers so far, counted as they end.
+ */
+export type CallCounts = {
+    /**
+     * Succeeded.
+     */
+    done: number;
+    /**
+     * Ended in an error, or were refused.
+     */
+    failed: number;
+    /**
+     * Were interrupted, and may have taken effect.
+     */
+    unknown: number;
+    /**
+     * Wait or are under way.
+     */
+    open: number;
 };
 
 export type Check = {
@@ -4067,6 +4090,7 @@ export type Tool = {
     http: {
         [key: string]: unknown;
     } | null;
+    limits: ToolLimits;
     /**
      * none, idempotent or once: whether an interrupted call may run again. Beyond Letta.
      */
@@ -4187,6 +4211,7 @@ export type ToolCreate = {
      */
     secrets?: Array<string> | null;
     http?: HttpTool | null;
+    limits?: ToolLimitsUpdate | null;
 };
 
 export type ToolExecutionResult = {
@@ -4209,6 +4234,34 @@ export type ToolExecutionResult = {
      * Beyond Letta.
      */
     duration_ms: number;
+};
+
+/**
+ * Limits over all workers. Beyond Letta.
+ */
+export type ToolLimits = {
+    /**
+     * Calls under way at a time; null: no limit.
+     */
+    concurrency: number | null;
+    /**
+     * Calls that start in a minute; null: no limit.
+     */
+    rate_per_minute: number | null;
+};
+
+/**
+ * Limits of the tool over all workers, for calls of open batches too. Replaces both; without a number there is no limit. Beyond Letta.
+ */
+export type ToolLimitsUpdate = {
+    /**
+     * Calls under way at a time.
+     */
+    concurrency?: number | null;
+    /**
+     * Calls that start in a minute.
+     */
+    rate_per_minute?: number | null;
 };
 
 export type ToolResults = {
@@ -4417,6 +4470,7 @@ export type ToolUpdate = {
      */
     secrets?: Array<string> | null;
     http?: HttpTool | null;
+    limits?: ToolLimitsUpdate | null;
     metadata_?: {
         [key: string]: unknown;
     } | null;
@@ -4493,7 +4547,7 @@ export type Usage = {
     steps: number;
     tool_calls: number;
     /**
-     * Calls that ended in an error or were interrupted; counted at the end of their step.
+     * Calls that ended in an error or were interrupted.
      */
     failed_tool_calls: number;
     /**

@@ -54,6 +54,7 @@ export const PROVIDER_BATCH_INVARIANTS: readonly Invariant[] = [
         select batch_id, sum(queued)::bigint as queued, sum(completed)::bigint as completed, sum(failed)::bigint as failed, sum(cancelled)::bigint as cancelled,
                sum(expired)::bigint as expired, sum(requires_action)::bigint as requires_action,
                sum(retrying)::bigint as retrying, sum(steps)::bigint as steps, sum(tool_calls)::bigint as tool_calls,
+               sum(ended_tool_calls)::bigint as ended_tool_calls,
                sum(failed_tool_calls)::bigint as failed_tool_calls, sum(unknown_tool_calls)::bigint as unknown_tool_calls,
                sum(input_tokens)::bigint as input_tokens, sum(output_tokens)::bigint as output_tokens,
                sum(cache_write_5m_tokens)::bigint as cache_write_5m_tokens,
@@ -75,17 +76,16 @@ export const PROVIDER_BATCH_INVARIANTS: readonly Invariant[] = [
           from step s join run r on r.id = s.run_id group by r.batch_id),
       of_calls as (
         select r.batch_id, count(*) as tool_calls,
-               count(*) filter (where c.state in ('failed', 'unknown') and s.state = 'done') as failed_tool_calls,
-               count(*) filter (where c.state = 'unknown' and s.state = 'done') as unknown_tool_calls
-          from tool_call c join run r on r.id = c.run_id
-          left join step s on s.run_id = c.run_id and s.number = c.step_number and s.applied_at is not null
-         group by r.batch_id),
+               count(*) filter (where c.state in ('succeeded', 'failed', 'unknown')) as ended_tool_calls,
+               count(*) filter (where c.state in ('failed', 'unknown')) as failed_tool_calls,
+               count(*) filter (where c.state = 'unknown') as unknown_tool_calls
+          from tool_call c join run r on r.id = c.run_id group by r.batch_id),
       both_sides as (
         select b.id as batch_id,
-               array[t.queued, t.completed, t.failed, t.cancelled, t.expired, t.requires_action, t.retrying, t.steps, t.tool_calls, t.failed_tool_calls, t.unknown_tool_calls, t.input_tokens, t.output_tokens,
+               array[t.queued, t.completed, t.failed, t.cancelled, t.expired, t.requires_action, t.retrying, t.steps, t.tool_calls, t.ended_tool_calls, t.failed_tool_calls, t.unknown_tool_calls, t.input_tokens, t.output_tokens,
                      t.cache_write_5m_tokens, t.cache_write_1h_tokens, t.cache_read_tokens, t.cost_nanousd,
                      t.unpriced_steps] as counted,
-               array[o.queued, o.completed, o.failed, o.cancelled, o.expired, o.requires_action, o.retrying, s.steps, c.tool_calls, c.failed_tool_calls, c.unknown_tool_calls, s.input_tokens, s.output_tokens,
+               array[o.queued, o.completed, o.failed, o.cancelled, o.expired, o.requires_action, o.retrying, s.steps, c.tool_calls, c.ended_tool_calls, c.failed_tool_calls, c.unknown_tool_calls, s.input_tokens, s.output_tokens,
                      s.cache_write_5m_tokens, s.cache_write_1h_tokens, s.cache_read_tokens, s.cost_nanousd,
                      s.unpriced_steps] as summed
           from batch b

@@ -29,6 +29,7 @@ export const MIGRATIONS: Readonly<Record<string, Migration>> = Object.fromEntrie
     '0016-tool-kinds',
     '0018-server-tools',
     '0019-tool-trials',
+    '0020-tool-limits',
   ].map((name) => [name, { up: (db: Database) => runFile(db, name) }]),
 );
 

@@ -4,6 +4,7 @@ import {
   changeTool,
   deleteTool as commitDelete,
   inTransaction,
+  limitTool,
   readTool,
   storeTool,
   type NewTool,
@@ -14,11 +15,11 @@ import type { App, Context } from '../../context.ts';
 import { nullAnswer, problems } from '../../schemas/answers.ts';
 import { wireId } from '../../schemas/ids.ts';
 import { toolPatch, toolResponse, type ToolPatch } from '../../schemas/tool.ts';
-import { toToolResponse } from '../../wire/to-tool.ts';
+import { toToolLimits, toToolResponse } from '../../wire/to-tool.ts';
 import { assertSecrets, changedUpload, isUploaded, prepareTool } from './uploaded.ts';
 
 /**
- * Changes a tool. Of a built-in or module tool only the limit, approval, tags and metadata; code, schema and description are
+ * Changes a tool. Of a built-in or module tool only the result limit, the limits over all workers, approval, tags and metadata; code, schema and description are
  * fixed by it.
  */
 export function updateTool(app: App, context: Context): void {
@@ -49,6 +50,7 @@ export function updateTool(app: App, context: Context): void {
             tags: body.tags ?? null,
             metadata: body.metadata_ ?? null,
           });
+        if (body.limits != null) await limitTool(trx, tool_id, toToolLimits(body.limits));
       });
       return toToolResponse(await readTool(context.db, context.projectId, tool_id));
     },

@@ -3,6 +3,7 @@ import {
   changeTool,
   findTools,
   inTransaction,
+  limitTool,
   readTool,
   registerMemoryTools,
   storeTool,
@@ -15,7 +16,7 @@ import { idempotencyHeaders } from '../../idempotency/key.ts';
 import { makeOnce } from '../../idempotency/make-once.ts';
 import { problems } from '../../schemas/answers.ts';
 import { toolInput, toolResponse, type ToolInput } from '../../schemas/tool.ts';
-import { toToolResponse } from '../../wire/to-tool.ts';
+import { toToolLimits, toToolResponse } from '../../wire/to-tool.ts';
 import { assertSecrets, prepareTool } from './uploaded.ts';
 
 /** What an upload becomes: a tool of its own, or a built-in tool of its name with the caller's settings. */
@@ -84,8 +85,12 @@ async function prepare(context: Context, body: ToolInput): Promise<Upload> {
 }
 
 async function store(trx: Tx, projectId: string, upload: Upload, body: ToolInput): Promise<string> {
-  if ('tool' in upload) return storeTool(trx, projectId, upload.tool);
-  return (await adoptBuiltIn(trx, projectId, upload.builtIn, body)).id;
+  const id =
+    'tool' in upload
+      ? await storeTool(trx, projectId, upload.tool)
+      : (await adoptBuiltIn(trx, projectId, upload.builtIn, body)).id;
+  if (body.limits != null) await limitTool(trx, id, toToolLimits(body.limits));
+  return id;
 }
 
 async function adoptBuiltIn(trx: Tx, projectId: string, name: string, input: ToolInput): Promise<ToolRow> {

@@ -33,6 +33,7 @@ export const PROGRESS = {
   total: 1_000,
   percent: 40,
   runs_per_second: 2.5,
+  calls: { done: 388, failed: 12, unknown: 0, open: 0 },
   steps_at_provider: 600,
   oldest_step_sent_at: '2026-11-30T02:00:41.350Z',
   next_look_at: '2026-11-30T02:15:00.000Z',

@@ -92,6 +92,7 @@ async function planQuickCalls(
   steps: Map<string, QuickStep>,
 ): Promise<readonly QuickCall[]> {
   const { quickTools } = deps;
+  await deps.grantKeeper.refresh();
   const definitions = await deps.definitions.get(
     deps.db,
     [...runs.values()].map((run) => run.definition_id),
@@ -183,9 +184,9 @@ function whenAborted(signal: AbortSignal): Promise<void> {
   });
 }
 
-/** Whether the tool has no bound of its own, which only the places of calls keep. */
+/** Whether the tool has no bound of its own and no limit over all workers, which only the places of calls keep. */
 function isShared({ tools }: FlowDeps, { tool_name }: PlannedCall): boolean {
-  return tools.poolOf('module', tool_name).reserve > 0;
+  return tools.poolOf('module', tool_name).reserve > 0 && !tools.places.grants.isLimited(tool_name);
 }
 
 /** Whether a call is operator's code that may be repeated and awaits no caller. */

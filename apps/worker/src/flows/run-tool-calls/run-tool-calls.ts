@@ -43,6 +43,14 @@ const START_GATHER_MS = 2;
 /** Interval at which runs of a host that takes no calls are put off, while calls of others are under way. Unit: milliseconds. */
 const RESTING_LOOK_MS = 1_000;
 
+/** Time after which a chunk that waits for limits of its tools looks whether its batches were cancelled. Unit: milliseconds. */
+const GATED_LOOK_MS = 5_000;
+/**
+ * Time after which a chunk that left comes back: a quarter of its age, within these bounds. Unit: milliseconds.
+ */
+const LEAVE_MS_MIN = 1_000;
+const LEAVE_MS_MAX = 60_000;
+
 /** Workers that crash over a chunk before the chunk counts as the cause. */
 const TAKEOVERS_MAX = 3;
 
@@ -59,6 +67,7 @@ const POISON_FAILURES = 3;
  * - Runs are committed as their calls end, so that a slow call holds up its own run alone.
  * - Calls of a batch being cancelled are not made.
  * - Runs whose host takes no calls are put off, with a delay that grows; all others go on.
+ * - A chunk whose calls wait for limits of their tools leaves, if earlier chunks of the worker use these limits up.
  */
 export async function runToolCalls(deps: FlowDeps): Promise<FlowReport> {
   const { db, claimant, tools } = deps;
@@ -134,7 +143,7 @@ async function carryOutCalls(
   if (chunk.run_ids.some((id) => hasEnded(calls, id))) calls.repliedMs = performance.now();
   let putOffMs = performance.now() + RESTING_LOOK_MS;
   while (remaining.runs.size > 0) {
-    if (lease.signal.aborted) return { ...about, ...(await giveBack(deps, lease, calls)) };
+    if (lease.signal.aborted) return { ...about, ...(await giveBack(deps, lease, calls, 0)) };
     if (startableCalls(deps, calls).length > 0) await callSlots.run(() => startCalls(deps, lease, calls));
     const isQuiet = calls.underWay.size === 0;
     const waitedMs = calls.repliedMs === undefined ? 0 : performance.now() - calls.repliedMs;
@@ -146,8 +155,12 @@ async function carryOutCalls(
         putOffMs = performance.now() + RESTING_LOOK_MS;
         if (await putOff(deps, lease, calls, remaining)) continue;
       }
-      const gatherMs = calls.repliedMs === undefined ? undefined : GATHER_MS - waitedMs;
-      await calls.waker.wait(gatherMs ?? (isAway ? RESTING_LOOK_MS : undefined));
+      if (isQuiet && calls.places.isSurplus()) {
+        const left = await giveBack(deps, lease, calls, delayOfSurplusMs(deps, chunk));
+        return { ...about, ended: remaining.ended_runs, ...putOffReport(calls, remaining), ...left };
+      }
+      const restMs = isAway ? RESTING_LOOK_MS : calls.places.waitsForGrants() ? GATED_LOOK_MS : undefined;
+      await calls.waker.wait(calls.repliedMs === undefined ? restMs : GATHER_MS - waitedMs);
       // Calls that end together make room for others together.
       if (startableCalls(deps, calls).length > 0 && calls.underWay.size > 0) await pause(START_GATHER_MS);
     }
@@ -246,17 +259,24 @@ function putOffReport({ refusals }: ChunkCalls, { put_off, delay_ms }: Remaining
   return { outcome: 'put off', warning: true, put_off, reason, again_in_ms: Math.ceil(delay_ms) };
 }
 
-/** Ends the calls under way and leaves the chunk, with the results so far, to the next worker. */
+/** Returns the delay after which a chunk that waits for used-up limits comes back; none when the worker ends. Unit: milliseconds. */
+function delayOfSurplusMs({ tools }: FlowDeps, { age_ms }: ClaimedRunChunk): number {
+  if (tools.places.grants.isClosed()) return 0;
+  return Math.min(LEAVE_MS_MAX, Math.max(LEAVE_MS_MIN, age_ms / 4));
+}
+
+/** Waits for the calls under way and leaves the chunk, with the results so far, to the next worker, due in `dueInMs`. */
 async function giveBack(
   deps: FlowDeps,
   lease: HeldLease,
   calls: ChunkCalls,
+  dueInMs: number,
 ): Promise<{ readonly outcome: 'given_back'; readonly kept: number }> {
   await untilQuiet(calls);
   await keepReplies(deps, lease, startedCalls(calls), calls);
   await inTransaction(deps.db, async (trx) => {
     await holdLease(trx, lease);
-    await releaseLease(trx, lease, 0);
+    await releaseLease(trx, lease, dueInMs);
   });
   return { outcome: 'given_back', kept: calls.kept.size };
 }

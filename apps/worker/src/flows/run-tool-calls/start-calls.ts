@@ -7,8 +7,9 @@ import { failed, type ToolReply } from '../../tools/runner.ts';
 import { readCalls } from './read-calls.ts';
 import { createWaker, type Waker } from './waker.ts';
 
-/** Age at which a waiting call is read again before it starts. Unit: milliseconds. */
+/** Age at which a waiting call is read again before it starts; while limits of tools keep all from it. Unit: milliseconds. */
 const STALE_AFTER_MS = 1_000;
+const GATED_STALE_AFTER_MS = 5_000;
 
 /** The calls of a chunk, and their replies. */
 export interface ChunkCalls {
@@ -75,7 +76,9 @@ export function openCalls({ tools }: FlowDeps, lease: HeldLease, planned: readon
 export async function startCalls(deps: FlowDeps, lease: HeldLease, calls: ChunkCalls): Promise<void> {
   if (startableCalls(deps, calls).length === 0) return;
   if (performance.now() >= calls.staleMs) await dropSettled(deps, calls);
+  await deps.grantKeeper.refresh();
   const wanted = calls.places.take(startableCalls(deps, calls));
+  deps.grantKeeper.ask();
   if (wanted.length === 0) return;
   const leaving = new Set(wanted);
   calls.waiting = calls.waiting.filter((call) => !leaving.has(call));
@@ -144,7 +147,7 @@ export function strandedRuns(
 async function dropSettled(deps: FlowDeps, calls: ChunkCalls): Promise<void> {
   const runIds = new Set(calls.waiting.map(({ run_id }) => run_id));
   const fresh = new Map((await readCalls(deps, [...runIds])).map((call) => [call.key, call]));
-  calls.staleMs = performance.now() + STALE_AFTER_MS;
+  calls.staleMs = performance.now() + (calls.places.waitsForGrants() ? GATED_STALE_AFTER_MS : STALE_AFTER_MS);
   calls.waiting = calls.waiting.filter((placed) => {
     const now = fresh.get(placed.call.key);
     if (now?.known === null) return true;

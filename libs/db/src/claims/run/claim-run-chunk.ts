@@ -13,6 +13,8 @@ export interface ClaimedRunChunk {
   /** Consecutive expired leases since the chunk was made or last split. */
   readonly takeovers: number;
   readonly taken_over_from: string | null;
+  /** Time since it was made. Unit: milliseconds. */
+  readonly age_ms: number;
 }
 
 /**
@@ -33,7 +35,8 @@ export async function claimToolsChunk(db: Database, claimant: Claimant): Promise
        set ${leasedTo(claimant, true)}
       from due
      where c.id = due.id
-    returning c.id, c.run_ids, c.lease_epoch, c.failures, c.takeovers, due.holder as taken_over_from
+    returning c.id, c.run_ids, c.lease_epoch, c.failures, c.takeovers, due.holder as taken_over_from,
+              extract(epoch from app_now() - c.created_at)::float8 * 1000 as age_ms
   `.execute(db);
   return rows[0] ?? null;
 }

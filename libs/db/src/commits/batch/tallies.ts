@@ -27,6 +27,7 @@ const COUNTS = [
   'retrying',
   'steps',
   'tool_calls',
+  'ended_tool_calls',
   'failed_tool_calls',
   'unknown_tool_calls',
   'input_tokens',

@@ -49,14 +49,13 @@ export async function commitCallerAnswers(
         where c.run_id = r.id and c.step_number = r.step_number and c.awaits is not null and c.verdict is null)
     returning 1
   `.execute(trx);
-  if (rows.length === 0) return false;
-  await putChunk(trx, {
-    project: run.project_id,
-    kind: 'tools',
-    runIds: [run.id],
-    delayMs: 0,
-  });
   const { batch_id, project_id } = run;
-  await addToTallies(trx, [{ batch_id, project_id, requires_action: -1 }], slot);
-  return true;
+  const isActing = rows.length > 0;
+  if (isActing) await putChunk(trx, { project: project_id, kind: 'tools', runIds: [run.id], delayMs: 0 });
+  const ended_tool_calls = answers.filter(({ state }) => state !== 'pending').length;
+  const failed_tool_calls = answers.filter(({ state }) => state === 'failed').length;
+  const counted = { batch_id, project_id, ended_tool_calls, failed_tool_calls };
+  if (isActing || ended_tool_calls > 0)
+    await addToTallies(trx, [{ ...counted, requires_action: isActing ? -1 : 0 }], slot);
+  return isActing;
 }

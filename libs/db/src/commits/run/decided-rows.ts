@@ -145,26 +145,53 @@ export async function writeToolCalls(trx: Tx, decided: readonly DecidedRun[]): P
   `.execute(trx);
 }
 
-/** Ends the calls of runs' present steps; their results are in a message now. */
+/** The counts of calls that a commit ended, by batch. */
+export interface EndedCallCounts {
+  readonly batch_id: string;
+  readonly project_id: string;
+  readonly ended_tool_calls: number;
+  readonly failed_tool_calls: number;
+  readonly unknown_tool_calls: number;
+}
+
+/** The sums of {@link EndedCallCounts} over rows with a `state` of calls that have just ended. */
+export const ENDED_CALL_COUNTS = sql`
+  count(*)::int as ended_tool_calls, (count(*) filter (where state in ('failed', 'unknown')))::int as failed_tool_calls,
+  (count(*) filter (where state = 'unknown'))::int as unknown_tool_calls`;
+
+/**
+ * Ends the calls of runs' present steps; their results are in a message now. Returns the counts of those whose row had no
+ * outcome before. The caller's lease and locks keep other writers from the rows.
+ */
 export async function endToolCalls(
   trx: Tx,
   ended: readonly { readonly run: RunToDecide; readonly call: EndedCall }[],
-): Promise<void> {
-  await sql`
+): Promise<readonly EndedCallCounts[]> {
+  const { rows } = await sql<EndedCallCounts>`
     with d as materialized (
       select * from ${unnestRows(ended, {
+        batch_id: ['uuid', ({ run }) => run.batch_id],
+        project_id: ['uuid', ({ run }) => run.project_id],
         run_id: ['uuid', ({ run }) => run.id],
         step_number: ['int', ({ run }) => run.step_number],
         call_index: ['int', ({ call }) => call.call_index],
         state: ['word', ({ call }) => call.state],
         duration_ms: ['int', ({ call }) => call.duration_ms],
-      })})
-    update tool_call c
-       set state = d.state, held_result = null, duration_ms = coalesce(c.duration_ms, d.duration_ms),
-           started_at = coalesce(c.started_at, (select app_now())), ended_at = coalesce(c.ended_at, (select app_now()))
-      from d
-     where c.run_id = d.run_id and c.step_number = d.step_number and c.call_index = d.call_index
+      })}),
+    ended as (
+      update tool_call c
+         set state = d.state, held_result = null, duration_ms = coalesce(c.duration_ms, d.duration_ms),
+             started_at = coalesce(c.started_at, (select app_now())), ended_at = coalesce(c.ended_at, (select app_now()))
+        from d
+        cross join lateral (
+          select ctid as place, state as was from tool_call
+           where run_id = d.run_id and step_number = d.step_number and call_index = d.call_index offset 0) o
+       where c.ctid = o.place
+      returning d.batch_id, d.project_id, d.state, o.was)
+    select batch_id, project_id, ${ENDED_CALL_COUNTS}
+      from ended where was in ('pending', 'running') group by batch_id, project_id
   `.execute(trx);
+  return rows;
 }
 
 /** Ends the runs' present steps, whose calls all have results. */

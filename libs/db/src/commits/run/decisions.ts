@@ -1,4 +1,4 @@
-import type { ResultsDecision, StepDecision, StepKey, ToolCallState } from '@nightshift/agent-core';
+import type { ResultsDecision, StepDecision, StepKey } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
 import { writeBlockChanges } from '../memory/block-changes.ts';
@@ -102,8 +102,9 @@ export async function commitDecisions(
     ...tallyOfBill(decision.step),
     steps: decision.step.applies ? 1 : 0,
     tool_calls: decision.calls.length,
+    ended_tool_calls: decision.calls.filter(({ state }) => state !== 'pending').length,
     // No call of an answer is in doubt yet.
-    failed_tool_calls: decision.step.state === 'answered' ? 0 : countFailed(decision.calls),
+    failed_tool_calls: decision.calls.filter(({ state }) => state === 'failed').length,
   }));
   const report = await settleMoves(trx, moves, counted, slot);
   await countFailedLines(trx, decided, slot);
@@ -149,7 +150,7 @@ export async function commitToolResults(
       outputs.map((output) => ({ run_id: run.id, step_number: run.step_number, ...output })),
     ),
   );
-  await endToolCalls(
+  const endedCalls = await endToolCalls(
     trx,
     results.flatMap(({ run, decision }) => decision.calls.map((call) => ({ run, call }))),
   );
@@ -171,18 +172,10 @@ export async function commitToolResults(
     last_seq: decision.message.seq,
   }));
   await moveRuns(trx, moves);
-  const counted = results.flatMap(({ run, decision }) => {
-    const failed_tool_calls = countFailed(decision.calls);
-    const isCounted = failed_tool_calls > 0 || decision.run.state !== 'ready';
-    const unknown_tool_calls = decision.calls.filter(({ state }) => state === 'unknown').length;
-    return isCounted ? [{ ...tallyOfMove(run, decision.run), failed_tool_calls, unknown_tool_calls }] : [];
-  });
-  return settleMoves(trx, moves, counted, slot);
-}
-
-/** Counts failed calls, at the end of their step: earlier a result may stand on the call's row alone. */
-function countFailed(calls: readonly { readonly state: ToolCallState }[]): number {
-  return calls.filter(({ state }) => state === 'failed' || state === 'unknown').length;
+  const counted = results.flatMap(({ run, decision }) =>
+    decision.run.state === 'ready' ? [] : [tallyOfMove(run, decision.run)],
+  );
+  return settleMoves(trx, moves, [...endedCalls, ...counted], slot);
 }
 
 /**

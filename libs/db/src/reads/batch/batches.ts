@@ -102,7 +102,7 @@ export function selectBatches(db: Database) {
             ...[sumOf('queued'), sumOf('requires_action'), sumOf('completed'), sumOf('failed')],
             ...[sumOf('cancelled'), sumOf('expired'), sumOf('retrying'), sumOf('steps'), sumOf('tool_calls')],
             ...[sumOf('failed_tool_calls'), sumOf('input_tokens'), sumOf('output_tokens')],
-            ...[sumOf('cache_read_tokens'), sumOf('unknown_tool_calls')],
+            ...[sumOf('cache_read_tokens'), sumOf('unknown_tool_calls'), sumOf('ended_tool_calls')],
             sql<Date | null>`max(last_ended_at)`.as('last_ended_at'),
             sql<number>`b.version + coalesce(sum(batch_tally.version), 0)::bigint`.as('version'),
             sql<number>`coalesce(sum(cache_write_5m_tokens + cache_write_1h_tokens), 0)::bigint`.as(

@@ -49,6 +49,10 @@ interface ProgressRow extends Surroundings {
   readonly queued: number;
   readonly requires_action: number;
   readonly retrying: number;
+  readonly tool_calls: number;
+  readonly ended_tool_calls: number;
+  readonly failed_tool_calls: number;
+  readonly unknown_tool_calls: number;
   readonly ended: number;
   readonly waits_for_room: boolean;
   readonly last_ended_at: Date | null;
@@ -116,13 +120,16 @@ export async function readProgress(
   const { rows } = await sql<ProgressRow>`
     with changed ${AS_FIRST} (
       select b.id, b.state, b.state_reason, b.created_at, b.total, b.accepted, t.queued, t.requires_action, t.retrying, t.ended,
-             t.last_ended_at,
+             t.tool_calls, t.ended_tool_calls, t.failed_tool_calls, t.unknown_tool_calls, t.last_ended_at,
              b.version + t.version as version
         from json_to_recordset(${JSON.stringify(batches)}::json) as w(id uuid, known_version bigint)
        cross join lateral (select * from batch where id = w.id ${UNMERGED}) b
        cross join lateral (
          select coalesce(sum(version), 0)::bigint as version, coalesce(sum(queued), 0)::int as queued,
                 coalesce(sum(requires_action), 0)::int as requires_action, coalesce(sum(retrying), 0)::int as retrying,
+                coalesce(sum(tool_calls), 0)::int as tool_calls, coalesce(sum(ended_tool_calls), 0)::int as ended_tool_calls,
+                coalesce(sum(failed_tool_calls), 0)::int as failed_tool_calls,
+                coalesce(sum(unknown_tool_calls), 0)::int as unknown_tool_calls,
                 max(last_ended_at) as last_ended_at,
                 coalesce(sum(completed + failed + cancelled + expired), 0)::int as ended
            from batch_tally where batch_id = b.id ${UNMERGED}) t

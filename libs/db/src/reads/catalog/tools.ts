@@ -27,6 +27,9 @@ export interface ToolRow {
   readonly source_type: string;
   readonly source_code: string | null;
   readonly source: ToolSource | null;
+  /** Limits over all workers; null: none. */
+  readonly concurrency: number | null;
+  readonly rate_per_minute: number | null;
   readonly tags: readonly string[];
   readonly metadata: Record<string, unknown>;
   readonly created_at: Date;
@@ -65,6 +68,7 @@ const columns = [
     't.source_code',
     't.source',
   ] as const),
+  ...(['t.concurrency', 't.rate_per_minute'] as const),
   ...(['t.tags', 't.metadata', 't.created_at', 't.updated_at'] as const),
 ] as const;
 
