@@ -28,7 +28,13 @@ type Options = Pick<EgressOptions, 'allow_private' | 'allowed_hosts' | 'keep_ali
 };
 
 /** Statuses of a server that cannot serve now. */
-const AWAY: ReadonlySet<number> = new Set([502, 503, 504]);
+export const AWAY: ReadonlySet<number> = new Set([502, 503, 504]);
+
+/** Returns the error of a host whose breaker is open. */
+export function refusedByBreaker(host: string): EgressError {
+  const message = `${host} does not answer and is not called for now; try again later`;
+  return new EgressError('unreachable', message, false);
+}
 
 /**
  * Sends a request once and reads its answer; keeps up `progress` and the breaker of the host.
@@ -41,12 +47,7 @@ export async function exchange(
   { egress, breakers, nowMs }: Net,
 ): Promise<Answer> {
   const host = URL.parse(request.url)?.host ?? '';
-  if (!breakers.mayCall(host, nowMs()))
-    throw new EgressError(
-      'unreachable',
-      `${host} does not answer and is not called for now; try again later`,
-      false,
-    );
+  if (!breakers.mayCall(host, nowMs())) throw refusedByBreaker(host);
   progress.attempts += 1;
   try {
     const limits = { redirects_max: REDIRECTS_MAX, answer_bytes_max: ANSWER_BYTES_MAX };

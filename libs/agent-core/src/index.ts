@@ -280,6 +280,13 @@ export {
   type HttpResult,
   type RenderedRequest,
 } from './tools/http-request.ts';
+export {
+  canonicalJson,
+  diffDefinitions,
+  type McpDefinition,
+  type McpDifference,
+} from './tools/mcp-definition.ts';
+export { withoutSecrets } from './tools/without-secrets.ts';
 export { capResult, toolResultsMessage, type AnsweredCall } from './tools/results.ts';
 export { checkInputSchema, createArgumentValidator, type ArgumentValidator } from './tools/validate.ts';
 export {
