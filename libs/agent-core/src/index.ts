@@ -272,7 +272,7 @@ export { compileMemory, type CompileOptions } from './memory/compile.ts';
 export { compileMemoryMetadata, SHOWN_TAGS_MAX, type MemoryMetadata } from './memory/metadata.ts';
 export { memoryNotice, type LineDiff, type ToldBlock, type UntoldChange } from './memory/notice.ts';
 export { isMemoryTool, MEMORY_TOOLS, REWRITE_TOOLS } from './memory/definitions.ts';
-export { checkHttpTool, HTTP_METHODS, isReservedHeader, type HttpTool } from './tools/http-tool.ts';
+export { checkHttpTool, HTTP_METHODS, isReservedHeader, secretNamesIn, type HttpTool } from './tools/http-tool.ts';
 export {
   readHttpResult,
   renderHttpRequest,

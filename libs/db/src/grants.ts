@@ -22,6 +22,8 @@ const TABLES: Readonly<Record<keyof DB, true>> = {
   agent_block: true,
   tool: true,
   tool_code: true,
+  mcp_server: true,
+  mcp_tool: true,
   agent_tool: true,
   definition: true,
   batch: true,

@@ -13,6 +13,7 @@ export interface OfferedTool {
   readonly tool: Tool;
 }
 
+const NAME = /^[!-~]{1,128}$/;
 const TOOLS_MAX = 500;
 /** Maximum length of all definitions as JSON. Unit: UTF-16 code units. */
 const OFFER_CHARS_MAX = 2_000_000;
@@ -32,6 +33,8 @@ export async function readOffer(
   const offer = new Map<string, OfferedTool>();
   let chars = 0;
   for (const tool of tools) {
+    if (!NAME.test(tool.name))
+      throw new RangeError('it offers a tool whose name is not 1 to 128 visible ASCII characters');
     const text = canonicalJson(definitionOf(tool));
     chars += text.length;
     if (chars > OFFER_CHARS_MAX)

@@ -140,12 +140,16 @@ export const toolResponse = z
     kind: z
       .string()
       .describe(
-        'Runner: memory and finish (built in), module (of the operator), sandbox (uploaded code) or http. Beyond Letta.',
+        'Runner: memory and finish (built in), module (of the operator), sandbox (uploaded code), http or mcp. Beyond Letta.',
       ),
     timeout_ms: z.int().describe('Timeout of a call. Unit: milliseconds. Beyond Letta.'),
     network: z.array(z.string()).describe('Hosts that its code may fetch from. Beyond Letta.'),
     secrets: z.array(z.string()).describe('Names of the secrets that it is handed. Beyond Letta.'),
     http: record.nullable().describe('The request of an HTTP tool. Beyond Letta.'),
+    mcp: z
+      .object({ server_id: shownId('mcp_server'), tool_name: z.string(), definition_sha256: z.string() })
+      .nullable()
+      .describe('The tool of an MCP server, as it was approved. Beyond Letta.'),
     side_effects: z
       .string()
       .describe('none, idempotent or once: whether an interrupted call may run again. Beyond Letta.'),

@@ -27,6 +27,10 @@ export function toToolResponse(tool: ToolRow): ToolResponse {
     network: [...(tool.source?.network ?? [])],
     secrets: [...(tool.source?.secrets ?? [])],
     http: tool.source?.http ?? null,
+    mcp:
+      tool.source?.mcp === undefined
+        ? null
+        : { ...tool.source.mcp, server_id: toWireId('mcp_server', tool.source.mcp.server_id) },
     side_effects: tool.side_effects,
     created_by_id: USER_ID,
     last_updated_by_id: USER_ID,

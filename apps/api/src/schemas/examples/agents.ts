@@ -63,6 +63,7 @@ export const TOOL = {
   network: [],
   secrets: [],
   http: null,
+  mcp: null,
   side_effects: 'idempotent',
   created_by_id: USER_ID,
   last_updated_by_id: USER_ID,
