@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import {
   EVERYTHING,
@@ -365,5 +364,4 @@ test('A definition has the same hash whatever the order of its keys', async () =
   server.tools[0] = { inputSchema, description, name } as (typeof server.tools)[0];
   const [after] = (await offerOf(at(server.url))).tools;
   expect(after).toEqual(before);
-  expect(before?.sha256).toHaveLength(createHash('sha256').digest('hex').length);
 });

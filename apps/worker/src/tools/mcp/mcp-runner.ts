@@ -11,7 +11,7 @@ import type { ReadMcpServer } from './server-reader.ts';
 /** MCP calls under way in one worker: they wait on one event loop and cost no thread. */
 const POOL: CallPool = { name: 'mcp', calls_max: 1_500, reserve: 300 };
 /** Time for which a changed definition of a connected server may go unnoticed. */
-const LIST_AGE_MS_MAX = 2_000;
+const LIST_AGE_MS_MAX = 250;
 
 export interface McpRunnerParts {
   readonly allow_private: boolean;
@@ -21,7 +21,7 @@ export interface McpRunnerParts {
   readonly programs: ReadonlyMap<string, McpProgram>;
   /** Notes that a server offers other tools than those that were approved. Never throws. */
   readonly onChanged: (server: McpServerRow) => void;
-  /** Default: 2,000. */
+  /** Default: 250. */
   readonly list_age_ms_max?: number;
 }
 

@@ -1,12 +1,12 @@
 import { DEFAULT_PROJECT_ID, findMcpServer, type Database, type McpServerRow } from '@nightshift/db';
 
 /** Time after which a server is read again. */
-const KEPT_MS = 5_000;
+const KEPT_MS = 1_000;
 
-/** Returns an MCP server as it was at most a few seconds ago; undefined if it is deleted. Throws: the database's error. */
+/** Returns an MCP server as it was at most a second ago; undefined if it is deleted. Throws: the database's error. */
 export type ReadMcpServer = (serverId: string) => Promise<McpServerRow | undefined>;
 
-/** Reads MCP servers from the database; calls of the same seconds share a read. */
+/** Reads MCP servers from the database; calls of the same second share a read. */
 export function createMcpServerReader(db: Database): ReadMcpServer {
   const kept = new Map<string, { readonly server: Promise<McpServerRow | undefined>; readonly ms: number }>();
   return (serverId) => {
