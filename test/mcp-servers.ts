@@ -4,7 +4,7 @@ import { createServer, type IncomingMessage, type RequestListener } from 'node:h
 import { createServer as createSocketServer, type AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
-import { createMcpHandler, Server, type CallToolResult, type Tool } from '@modelcontextprotocol/server';
+import { createMcpHandler, McpServer, type CallToolResult, type Tool } from '@modelcontextprotocol/server';
 
 /** A server on loopback; its URL is that of its MCP endpoint. */
 export interface TestMcpServer {
@@ -43,7 +43,9 @@ export async function serveMcp(
   const seen: IncomingMessage[] = [];
   const handler = createMcpHandler(
     () => {
-      const server = new Server({ name: 'changing', version: '1.0.0' }, { capabilities: { tools: {} } });
+      const info = { name: 'changing', version: '1.0.0' };
+      // Below the high level, schemas are plain JSON.
+      const { server } = new McpServer(info, { capabilities: { tools: {} } });
       server.setRequestHandler('tools/list', () => ({ tools: [...tools] }));
       server.setRequestHandler('tools/call', ({ params }) => {
         calls.push({ name: params.name, args: params.arguments });

@@ -1,6 +1,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import Letta from '@letta-ai/letta-client';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createNightshift } from '../../libs/client/src/index.ts';
 import {
@@ -11,6 +12,7 @@ import {
   type ChangingMcpServer,
   type TestMcpServer,
 } from '../mcp-servers.ts';
+import { startCommand, type Ended } from './command.ts';
 import { openStackHouse, type StackHouse } from './house.ts';
 
 interface ShownTool {
@@ -139,4 +141,49 @@ test('a definition that changes under way is refused, and its difference is show
       union all select s::text from mcp_server s union all select m::text from mcp_tool m`,
   );
   expect(rows.filter(({ row }) => row.includes('canary'))).toEqual([]);
+});
+
+test('the command adds, shows, approves, refreshes and removes a server', async () => {
+  const server = await serveMcp([mcpTool('find'), mcpTool('close')]);
+  const nightshift = (args: readonly string[]): Promise<Ended> =>
+    startCommand(
+      ['mcp-servers', ...args],
+      { NIGHTSHIFT_URL: house.stack.apiUrl, NIGHTSHIFT_API_KEY: house.stack.apiKey },
+      dir,
+    ).ended;
+  try {
+    const added = await nightshift(['add', 'commanded', server.url, '--json']);
+    expect(added.exitCode, added.stderr).toBe(0);
+    const { id } = JSON.parse(added.stdout) as ShownServer;
+    expect((await nightshift(['ls'])).stdout).toContain('commanded');
+    expect((await nightshift(['approve', id, 'find'])).stderr).toContain('add --yes');
+    expect((await nightshift(['approve', id, 'none', '--yes'])).stderr).toContain('offers no tool none');
+    const approved = await nightshift(['approve', id, '--all', '--side-effects', 'none', '--yes']);
+    expect(approved.stdout.match(/^state +approved$/gm)).toHaveLength(2);
+    server.tools[0] = mcpTool('find', 'Finds it.');
+    const refreshed = await nightshift(['refresh', id]);
+    expect(refreshed.stdout).toMatch(/^differs +\/description: "The tool find" → "Finds it\."$/m);
+    expect((await nightshift(['show', id])).stdout).toBe(refreshed.stdout);
+    expect((await nightshift(['rm', id, '--yes'])).stdout).toBe(`${id}  deleted\n`);
+  } finally {
+    await server.close();
+  }
+});
+
+test("Letta's client adds, reads, changes, refreshes and deletes a server", async () => {
+  const { mcpServers } = new Letta({
+    baseURL: house.stack.apiUrl,
+    apiKey: house.stack.apiKey,
+    maxRetries: 0,
+  });
+  const config = { server_url: everything.url, mcp_server_type: 'streamable_http' as const };
+  const { id = '' } = await mcpServers.create({ server_name: 'letta', config });
+  expect(id).toMatch(/^mcp_server-/);
+  expect(await mcpServers.retrieve(id)).toMatchObject({ server_name: 'letta', ...config });
+  expect(await mcpServers.list()).toContainEqual(expect.objectContaining({ id }));
+  const renamed = await mcpServers.update(id, { server_name: 'renamed', config });
+  expect(renamed).toMatchObject({ id, server_name: 'renamed' });
+  expect(await mcpServers.refresh(id)).toMatchObject({ id });
+  await mcpServers.delete(id);
+  await expect(mcpServers.retrieve(id)).rejects.toMatchObject({ status: 404 });
 });

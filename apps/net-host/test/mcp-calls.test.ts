@@ -1,3 +1,4 @@
+import type { ServerResponse } from 'node:http';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import {
   EVERYTHING,
@@ -185,7 +186,7 @@ function fakeServer(answers: Readonly<Record<string, (respond: Respond) => unkno
 }
 
 interface Respond {
-  readonly response: import('node:http').ServerResponse;
+  readonly response: ServerResponse;
   readonly id: number;
 }
 
@@ -361,7 +362,7 @@ test('A definition has the same hash whatever the order of its keys', async () =
   const server = await opened(serveMcp([mcpTool('echo')]));
   const [before] = (await offerOf(at(server.url))).tools;
   const [{ name, description, inputSchema }] = server.tools as [(typeof server.tools)[0]];
-  server.tools[0] = { inputSchema, description, name } as (typeof server.tools)[0];
+  server.tools[0] = { inputSchema, description, name };
   const [after] = (await offerOf(at(server.url))).tools;
   expect(after).toEqual(before);
 });

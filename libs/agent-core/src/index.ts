@@ -281,7 +281,6 @@ export {
   type RenderedRequest,
 } from './tools/http-request.ts';
 export {
-  canonicalJson,
   diffDefinitions,
   type McpDefinition,
   type McpDifference,

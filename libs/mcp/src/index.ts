@@ -5,6 +5,6 @@
  * It offers a server no capability, knows no OAuth, and follows redirects within the server's origin only.
  */
 export { connectMcp, type McpConnection, type McpFetch, type McpTarget } from './connect.ts';
-export { readOffer, hashDefinition, type OfferedTool } from './offer.ts';
+export { readOffer, type OfferedTool } from './offer.ts';
 export { egressErrorOf, explainMcpError, isSessionLost, statusOf } from './errors.ts';
 export { toResultText, type McpResult } from './result.ts';

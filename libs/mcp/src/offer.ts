@@ -1,13 +1,14 @@
 import { createHash } from 'node:crypto';
 import type { Tool } from '@modelcontextprotocol/client';
 import type { JsonObject } from '@nightshift/agent-core';
-import { canonicalJson, type McpDefinition } from '@nightshift/agent-core/tools/mcp-definition';
+import { definitionText, type McpDefinition } from '@nightshift/agent-core/tools/mcp-definition';
 import { withoutSecrets } from '@nightshift/agent-core/tools/without-secrets';
 import type { McpConnection, RequestLimits } from './connect.ts';
 
 /** A tool as its server offers it now. */
 export interface OfferedTool {
   readonly definition: McpDefinition;
+  /** SHA-256 of its canonical JSON, in hexadecimal. */
   readonly sha256: string;
   /** As the client lists it, for a call. */
   readonly tool: Tool;
@@ -35,13 +36,15 @@ export async function readOffer(
   for (const tool of tools) {
     if (!NAME.test(tool.name))
       throw new RangeError('it offers a tool whose name is not 1 to 128 visible ASCII characters');
-    const text = canonicalJson(definitionOf(tool));
+    const text = definitionText(definitionOf(tool));
     chars += text.length;
     if (chars > OFFER_CHARS_MAX)
       throw new RangeError(`the definitions of its tools have more than ${OFFER_CHARS_MAX} characters`);
-    const definition = JSON.parse(withoutSecrets(text, secrets)) as McpDefinition;
+    const clean = withoutSecrets(text, secrets);
+    const definition = JSON.parse(clean) as McpDefinition;
+    const sha256 = createHash('sha256').update(clean).digest('hex');
     if (offer.has(tool.name)) throw new RangeError('it offers two tools of one name');
-    offer.set(tool.name, { definition, sha256: hashDefinition(definition), tool });
+    offer.set(tool.name, { definition, sha256, tool });
   }
   return offer;
 }
@@ -55,9 +58,4 @@ function definitionOf(tool: Tool): McpDefinition {
     output_schema: (tool.outputSchema ?? null) as JsonObject | null,
     annotations: (tool.annotations ?? null) as JsonObject | null,
   };
-}
-
-/** Returns the SHA-256 of a definition's canonical JSON, in hexadecimal. */
-export function hashDefinition(definition: McpDefinition): string {
-  return createHash('sha256').update(canonicalJson(definition)).digest('hex');
 }

@@ -1,4 +1,4 @@
-import { isJsonObject, type Json, type JsonObject } from '../base/json.ts';
+import { isJsonObject, nestsTooDeep, type Json, type JsonObject } from '../base/json.ts';
 
 /** The parts of an MCP server's tool that an approval covers. */
 export interface McpDefinition {
@@ -26,12 +26,19 @@ export interface McpDifference {
 const DIFFERENCES_MAX = 100;
 
 /** Writes a JSON value with sorted keys, so that equal values have equal texts. */
-export function canonicalJson(value: Json | McpDefinition): string {
+export function canonicalJson(value: Json): string {
   return JSON.stringify(value, (_key, part: Json) =>
     isJsonObject(part)
       ? Object.fromEntries(Object.entries(part).toSorted(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0)))
       : part,
   );
+}
+
+/** Writes a definition as canonical JSON. Throws: RangeError if it nests deeper than may be stored. */
+export function definitionText(definition: McpDefinition): string {
+  const text = canonicalJson(definition as unknown as JsonObject);
+  if (nestsTooDeep(text)) throw new RangeError('the definition of a tool nests too deep');
+  return text;
 }
 
 /** Lists the places where the offered definition differs from the approved one, the deepest place of each difference. */
