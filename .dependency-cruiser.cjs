@@ -29,6 +29,7 @@ const order = [
   only('libs/services/src', []),
   only('libs/queue/src', ['libs/agent-core/src']),
   only('libs/egress/src', ['libs/agent-core/src']),
+  only('libs/mcp/src', ['libs/agent-core/src', 'libs/egress/src']),
   only('libs/db/src', ['libs/agent-core/src', 'libs/services/src']),
   only('libs/intake/src', ['libs/agent-core/src', 'libs/db/src', 'libs/queue/src', 'libs/services/src']),
   // A verb takes the transaction or connection it is given, and never another verb's work.
@@ -66,7 +67,7 @@ const order = [
   only('apps/dashboard/src', ['libs/client/src']),
 
   only('apps/tool-host/src', []),
-  only('apps/net-host/src', ['libs/agent-core/src', 'libs/egress/src']),
+  only('apps/net-host/src', ['libs/agent-core/src', 'libs/egress/src', 'libs/mcp/src']),
   only('apps/sandbox-host/src', []),
   only('apps/simulator/src', []),
 ];

@@ -643,6 +643,45 @@ create table idempotency_key (
 );
 CREATE INDEX idempotency_key_by_age ON public.idempotency_key USING btree (created_at);
 
+create table mcp_server (
+  id uuid not null,
+  project_id uuid not null,
+  name text not null,
+  url text,
+  headers json not null default '{}'::json,
+  auth_header text,
+  revision text not null,
+  refreshed_at timestamp with time zone not null default app_now(),
+  created_at timestamp with time zone not null default app_now(),
+  updated_at timestamp with time zone not null default app_now(),
+  constraint mcp_server_pkey PRIMARY KEY (id),
+  constraint mcp_server_project_id_name_key UNIQUE (project_id, name),
+  constraint mcp_server_headers_check CHECK ((json_typeof(headers) = 'object'::text)),
+  constraint mcp_server_name_check CHECK ((name ~ '^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$'::text)),
+  constraint mcp_server_program CHECK (((url IS NOT NULL) OR (((headers)::text = '{}'::text) AND (auth_header IS NULL)))),
+  constraint mcp_server_url_check CHECK (((length(url) >= 1) AND (length(url) <= 2048)))
+);
+
+create table mcp_tool (
+  server_id uuid not null,
+  project_id uuid not null,
+  name text not null,
+  offered json,
+  offered_sha256 text,
+  approved json,
+  approved_sha256 text,
+  tool_id uuid,
+  constraint mcp_tool_pkey PRIMARY KEY (server_id, name),
+  constraint mcp_tool_any CHECK (((offered IS NOT NULL) OR (approved IS NOT NULL))),
+  constraint mcp_tool_approved CHECK (((approved IS NULL) = (approved_sha256 IS NULL))),
+  constraint mcp_tool_approved_sha256_check CHECK ((approved_sha256 ~ '^[0-9a-f]{64}$'::text)),
+  constraint mcp_tool_name_check CHECK (((length(name) >= 1) AND (length(name) <= 128))),
+  constraint mcp_tool_offered CHECK (((offered IS NULL) = (offered_sha256 IS NULL))),
+  constraint mcp_tool_offered_sha256_check CHECK ((offered_sha256 ~ '^[0-9a-f]{64}$'::text)),
+  constraint mcp_tool_tool CHECK (((tool_id IS NULL) OR (approved IS NOT NULL)))
+);
+CREATE UNIQUE INDEX mcp_tool_by_tool ON public.mcp_tool USING btree (tool_id);
+
 create table memory_notice (
   run_id uuid not null,
   seq integer not null,
@@ -1347,6 +1386,10 @@ alter table held_change add constraint held_change_agent_id_fkey FOREIGN KEY (ag
 alter table held_change add constraint held_change_draft_id_fkey FOREIGN KEY (draft_id) REFERENCES block(id);
 alter table held_change add constraint held_change_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table idempotency_key add constraint idempotency_key_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table mcp_server add constraint mcp_server_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table mcp_tool add constraint mcp_tool_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table mcp_tool add constraint mcp_tool_server_id_fkey FOREIGN KEY (server_id) REFERENCES mcp_server(id) ON DELETE CASCADE;
+alter table mcp_tool add constraint mcp_tool_tool_id_fkey FOREIGN KEY (tool_id) REFERENCES tool(id) ON DELETE SET NULL;
 alter table memory_notice add constraint memory_notice_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table model_outage add constraint model_outage_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table passage add constraint passage_agent_id_fkey FOREIGN KEY (agent_id) REFERENCES agent(id);

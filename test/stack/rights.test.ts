@@ -62,7 +62,7 @@ const refusal = (sentence: string): unknown => ({ status: 1, said: `${sentence}\
 const GRANTS = 'grant select, insert, update, delete on all tables in schema public to';
 
 test('a role without rights gets its grant from API, worker, migrate and audit, in one sentence', async () => {
-  const others = `table "agent" and 63 more. Run as their owner:`;
+  const others = `table "agent" and 65 more. Run as their owner:`;
   const all = refusal(
     `The role "${role}" may not SELECT, INSERT, UPDATE, DELETE on ${others} ${GRANTS} "${role}";`,
   );

@@ -54,6 +54,7 @@ export const environment = z.object({
     .describe(
       'Earlier values of SECRETS_KEY, separated by commas: they decrypt secrets that are not rotated yet.',
     ),
+  TOOLS_ALLOW_PRIVATE: z.enum(['0', '1']).default('0'),
   LOG_LEVEL: z
     .enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'])
     .default('info')
@@ -107,6 +108,7 @@ export interface Config {
   /** Null: a key is created at the first start and kept under `dataDir`. */
   readonly apiKey: string | null;
   readonly secretsKeys: SecretsKeys;
+  readonly toolsAllowPrivate: boolean;
   readonly model: 'simulator' | 'anthropic';
   readonly logLevel: string;
   readonly dataDir: string;
@@ -143,6 +145,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     queueUrl: data.QUEUE_URL,
     apiKey: data.NIGHTSHIFT_API_KEY ?? null,
     secretsKeys: readSecretsKeys(data.SECRETS_KEY, data.SECRETS_KEYS_OLD),
+    toolsAllowPrivate: data.TOOLS_ALLOW_PRIVATE === '1',
     model: data.ANTHROPIC_API_KEY === undefined ? 'simulator' : 'anthropic',
     logLevel: data.LOG_LEVEL,
     dataDir: data.DATA_DIR,

@@ -40,8 +40,10 @@ export interface Context {
   readonly model: 'simulator' | 'anthropic';
   /** Prices of models. */
   readonly prices: PriceTable;
-  /** Keys of secrets; the API encrypts only. */
+  /** Keys of secrets; the API encrypts, and decrypts only to read the tools of an MCP server. */
   readonly secretsKeys: SecretsKeys;
+  /** Whether MCP servers may have addresses inside a private network. */
+  readonly toolsAllowPrivate: boolean;
   readonly version: string;
   /** Downloads that this process sends, and their limit. */
   readonly downloads: { open: number; readonly max: number };

@@ -62,6 +62,7 @@ async function start(config: Config): Promise<void> {
     model: config.model,
     prices: config.prices,
     secretsKeys: config.secretsKeys,
+    toolsAllowPrivate: config.toolsAllowPrivate,
     bodyBytesMax: config.bodyBytesMax,
     eventStreamsMax: config.eventStreamsMax,
     databaseUrl: config.databaseUrl,

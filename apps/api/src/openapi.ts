@@ -48,6 +48,7 @@ const TAGS = [
   { name: 'agents', description: 'Definitions of agents, with their blocks, tools, messages and cursors.' },
   { name: 'blocks', description: 'Pieces of memory, their revisions and differences.' },
   { name: 'tools', description: 'Tools that agents may call.' },
+  { name: 'mcp-servers', description: 'MCP servers, and the approval of their tools.' },
   { name: 'secrets', description: 'Encrypted values for tools. No request returns one.' },
   { name: 'runs', description: 'Agents on their way through batches.' },
   { name: 'steps', description: 'Model requests of runs.' },

@@ -63,6 +63,8 @@ export interface ServerDeps {
   readonly prices?: PriceTable;
   /** Default: none, so that no secret can be stored. */
   readonly secretsKeys?: SecretsKeys;
+  /** Default: false. */
+  readonly toolsAllowPrivate?: boolean;
   /** Limit of all bodies and derived data held at once. Unit: bytes. Default: {@link BODY_BYTES_TOGETHER_MAX}. */
   readonly bodyBytesMax?: number;
   /** Most event streams at once. Default: {@link EVENT_STREAMS_MAX}. */
@@ -172,6 +174,7 @@ export function buildServer(deps: ServerDeps): App {
     model: deps.model,
     prices: deps.prices ?? SHIPPED_PRICES,
     secretsKeys: deps.secretsKeys ?? NO_SECRETS_KEYS,
+    toolsAllowPrivate: deps.toolsAllowPrivate ?? false,
     version: API_VERSION,
     ...streamSources(deps.db, (error) => app.log.warn({ err: error }, 'event_stream')),
     streams,
@@ -192,8 +195,8 @@ export function buildServer(deps: ServerDeps): App {
     const heldBytes = deps.heldBytes ?? createHeldBytes();
     holdBodies(keyed, bodyBytesMax, heldBytes, deps.threadPlace);
     if (databaseUrl !== undefined) {
-      const { prices, secretsKeys, bell } = context;
-      const shared = { prices, secretsKeys, bodyBytesMax, heldBytes };
+      const { prices, secretsKeys, toolsAllowPrivate, bell } = context;
+      const shared = { prices, secretsKeys, toolsAllowPrivate, bodyBytesMax, heldBytes };
       openThread(keyed, { apiKey, model, databaseUrl, ...shared }, bell);
     }
     keyedRoutes(keyed, context);

@@ -35,7 +35,7 @@ export interface TestApi {
 }
 
 /** Opens a server with its own database, called without a network. */
-export async function openApi(): Promise<TestApi> {
+export async function openApi(more: { readonly toolsAllowPrivate?: boolean } = {}): Promise<TestApi> {
   const database = await openTestDatabase(inject('postgresUrl'));
   const signals: Signal[] = [];
   const app = buildServer({
@@ -49,6 +49,7 @@ export async function openApi(): Promise<TestApi> {
     model: 'simulator',
     databaseUrl: database.url,
     secretsKeys: readSecretsKeys(SECRETS_KEY, undefined),
+    ...more,
   });
   await app.ready();
   return {

@@ -18,6 +18,7 @@ describe('the environment', () => {
       queueUrl: 'none',
       apiKey: null,
       secretsKeys: { current: null, old: [] },
+      toolsAllowPrivate: false,
       model: 'simulator',
       logLevel: 'info',
       dataDir: '.data',

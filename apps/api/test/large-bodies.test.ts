@@ -93,6 +93,7 @@ describe('the thread of large bodies', () => {
     model: 'simulator',
     prices: SHIPPED_PRICES,
     secretsKeys: NO_SECRETS_KEYS,
+    toolsAllowPrivate: false,
     bodyBytesMax: BODY_BYTES_TOGETHER_MAX,
     heldBytes: createHeldBytes(),
     databaseUrl: api.database.url,

@@ -172,6 +172,7 @@ test('every answer has a schema: null where null is sent, and none where no body
   expect(nulls.map(({ operationId }) => operationId).sort()).toEqual([
     'attachTool',
     'deleteBlock',
+    'deleteMcpServer',
     'deleteSchedule',
     'deleteSecret',
     'deleteTool',

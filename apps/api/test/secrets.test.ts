@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openSecrets, readSecretsKeys } from '@nightshift/intake';
 import { readSecretsFor } from '@nightshift/db';
+import { mcpTool, serveMcp } from '../../../test/mcp-servers.ts';
 import { buildServer } from '../src/index.ts';
 import { API_KEY, createAgent, openApi, PROJECT_ID, SECRETS_KEY, type Answer, type TestApi } from './api.ts';
 
@@ -230,8 +231,10 @@ test('no answer, log line or table holds a value, also of refused requests', asy
     model: 'simulator',
     databaseUrl: api.database.url,
     secretsKeys: keys,
+    toolsAllowPrivate: true,
     logger: { level: 'trace', stream: { write: (line: string) => void lines.push(line) } },
   });
+  const mcp = await serveMcp([mcpTool('look', `Use ${CANARY}.`)]);
   const answers: string[] = [];
   const send = async (
     method: 'GET' | 'PUT' | 'POST' | 'PATCH',
@@ -271,6 +274,24 @@ test('no answer, log line or table holds a value, also of refused requests', asy
     await send('POST', '/v1/agents', { model, secrets: { 'A-B': CANARY, LONG: `${long}x`, LIST: [CANARY] } });
     await send('PATCH', `/v1/agents/${id}`, { secrets: { CANARY, MORE: long } });
     await send('PATCH', `/v1/agents/${id}`, { tool_exec_environment_variables: { 'A-B': CANARY } });
+    await send('PUT', '/v1/secrets/MCP', { value: CANARY });
+    const config = { server_url: mcp.url, auth_token: 'Bearer {{secrets.MCP}}' };
+    const added = JSON.parse(await send('POST', '/v1/mcp-servers', { server_name: 'a', config })) as {
+      id: string;
+    };
+    mcp.tools.push(mcpTool('other', CANARY));
+    await send('PATCH', `/v1/mcp-servers/${added.id}/refresh`);
+    for (const plain of [
+      { ...config, auth_token: `Bearer ${CANARY}` },
+      { ...config, custom_headers: { 'X-Token': CANARY } },
+      { ...config, auth_token: [CANARY] },
+    ]) {
+      await send('POST', '/v1/mcp-servers', { server_name: 'b', config: plain });
+      await send('PATCH', `/v1/mcp-servers/${added.id}`, { config: plain });
+    }
+    await send('POST', '/v1/mcp-servers', `{"server_name":"${CANARY}`);
+    await mcp.close();
+    await send('PATCH', `/v1/mcp-servers/${added.id}/refresh`);
     const requests = [{ agent_id: id, messages: [{ role: 'user', content: 'Go.' }] }];
     await send('POST', '/v1/batches', { requests });
     for (const url of [

@@ -34,6 +34,11 @@ export const COMMANDS: readonly CommandEntry[] = [
   { name: 'memory', summary: 'show, review and revert memory', load: () => import('./commands/memory.ts') },
   { name: 'schedules', summary: 'run batches by the clock', load: () => import('./commands/schedules.ts') },
   { name: 'tools', summary: 'list, make and attach tools', load: () => import('./commands/tools.ts') },
+  {
+    name: 'mcp-servers',
+    summary: 'add MCP servers and approve their tools',
+    load: () => import('./commands/mcp-servers.ts'),
+  },
   { name: 'secrets', summary: 'store values for tools', load: () => import('./commands/secrets.ts') },
   { name: 'workers', summary: 'list and drain workers', load: () => import('./commands/workers.ts') },
   { name: 'usage', summary: 'show tokens and cost', load: () => import('./commands/usage.ts') },

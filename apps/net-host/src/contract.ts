@@ -1,4 +1,4 @@
-import type { HttpTool, JsonObject, SideEffects } from '@nightshift/agent-core';
+import type { HttpTool, JsonObject, McpDefinition, SideEffects } from '@nightshift/agent-core';
 
 /** Part of every call. */
 export interface CallBase {
@@ -51,7 +51,51 @@ export interface FetchCall extends CallBase {
   readonly allow_private: boolean;
 }
 
-export type NetCall = HttpCall | ModuleCall | FetchCall;
+/** A server for MCP calls. */
+export type McpServer =
+  | {
+      readonly url: string;
+      /** Their values may hold `{{secrets.NAME}}`. */
+      readonly headers: Readonly<Record<string, string>>;
+    }
+  | {
+      /** A program that speaks over its standard input and output; one process serves all calls. */
+      readonly command: string;
+      readonly args: readonly string[];
+      readonly env: Readonly<Record<string, string>>;
+    };
+
+/** Part of every MCP call. Calls of one server with the same secrets share a connection. */
+export interface McpBase extends CallBase {
+  readonly server: McpServer;
+  /** Values of the server's secrets, by name. They are kept while its connection is open, and cut out of replies. */
+  readonly secrets: Readonly<Record<string, string>>;
+  readonly allow_private: boolean;
+  /** Age from which the server's list of tools is read again before the call. */
+  readonly list_age_ms_max: number;
+}
+
+/** A call of an MCP server's tool. Fails, and calls nothing, unless the server offers the tool as it was approved. */
+export interface McpCall extends McpBase {
+  readonly kind: 'mcp';
+  readonly tool_name: string;
+  /** SHA-256 of the approved definition, in hexadecimal. */
+  readonly definition_sha256: string;
+  readonly arguments: JsonObject;
+}
+
+/** Lists the tools of an MCP server. Its result is an {@link McpOffer} as JSON, which is never cut. */
+export interface McpListCall extends McpBase {
+  readonly kind: 'mcp_list';
+}
+
+export interface McpOffer {
+  /** Revision of the protocol that the server speaks. */
+  readonly revision: string;
+  readonly tools: readonly { readonly definition: McpDefinition; readonly sha256: string }[];
+}
+
+export type NetCall = HttpCall | ModuleCall | FetchCall | McpCall | McpListCall;
 
 export interface FetchResult {
   readonly status: number;
@@ -86,6 +130,8 @@ export interface Reply {
   readonly answer_bytes: number;
   /** The process does not come up, or is closed; the call itself has no fault. */
   readonly unavailable?: true;
+  /** The MCP server offers other tools than those that were approved. */
+  readonly offer_changed?: true;
 }
 
 /** The exports of a module that this process runs: those of any tool module, and `concurrency`. */

@@ -29,7 +29,7 @@ type Options = Pick<EgressOptions, 'allow_private' | 'allowed_hosts' | 'keep_ali
 };
 
 /** Statuses of a server that cannot serve now. */
-const AWAY: ReadonlySet<number> = new Set([502, 503, 504]);
+export const AWAY: ReadonlySet<number> = new Set([502, 503, 504]);
 
 /**
  * Sends a request once and reads its answer; keeps up `progress` and the breaker of the host.
@@ -67,7 +67,7 @@ export async function exchange(
 }
 
 /** Resolves when the host may be called. Throws: it rests beyond the deadline, or the caller gave up. */
-async function untilCallable(
+export async function untilCallable(
   host: string,
   deadlineMs: number,
   signal: AbortSignal,

@@ -8,6 +8,8 @@ import type { NetCall, Reply } from './contract.ts';
 import type { Net } from './exchange.ts';
 import { runFetchCall } from './fetch-call.ts';
 import { runHttpCall } from './http-call.ts';
+import { runMcpCall, runMcpListCall } from './mcp-call.ts';
+import { createMcpConnections } from './mcp-connections.ts';
 import { runModuleCall } from './module-call.ts';
 import { describeError, failed, type Outcome, type Progress } from './progress.ts';
 import {
@@ -29,6 +31,7 @@ const net: Net = {
   breakers: createBreakers(HOST_BREAKER_POLICY),
   nowMs: () => performance.now(),
 };
+const mcpConnections = createMcpConnections(net);
 const incoming = new Socket({ fd: TO_HOST_FD, readable: true, writable: false });
 const outgoing = new Socket({ fd: FROM_HOST_FD, readable: false, writable: true });
 /** Cancels the calls under way. */
@@ -56,6 +59,10 @@ function run(call: NetCall, progress: Progress, signal: AbortSignal): Promise<Ou
       return runHttpCall(call, progress, signal, net);
     case 'fetch':
       return runFetchCall(call, progress, signal, net);
+    case 'mcp':
+      return runMcpCall(call, progress, signal, net, mcpConnections);
+    case 'mcp_list':
+      return runMcpListCall(call, progress, signal, net, mcpConnections);
     case 'module':
       return runModuleCall(call, progress, signal);
   }
@@ -67,11 +74,12 @@ async function carryOut(id: number, call: NetCall): Promise<void> {
   await send({ kind: 'starting', id });
   const begunMs = performance.now();
   const progress: Progress = { started: false, attempts: 0, answer_bytes: 0 };
-  const { status, text } = await run(call, progress, cancel.signal).catch((error: unknown) =>
+  const { status, text, offer_changed } = await run(call, progress, cancel.signal).catch((error: unknown) =>
     failed(describeError(error)),
   );
   cancels.delete(id);
-  const result = call.kind === 'fetch' ? text : capResult(text, call.result_char_limit);
+  const isWhole = call.kind === 'fetch' || call.kind === 'mcp_list';
+  const result = isWhole ? text : capResult(text, call.result_char_limit);
   const reply: Reply = {
     call_id: call.call_id,
     status,
@@ -79,6 +87,7 @@ async function carryOut(id: number, call: NetCall): Promise<void> {
     truncated: result !== text,
     duration_ms: Math.round(performance.now() - begunMs),
     ...progress,
+    ...(offer_changed === undefined ? {} : { offer_changed }),
   };
   await send({ kind: 'reply', id, reply });
 }

@@ -3,6 +3,7 @@ import {
   renderHttpRequest,
   type HttpRequest,
 } from '@nightshift/agent-core/tools/http-request';
+import { withoutSecrets } from '@nightshift/agent-core/tools/without-secrets';
 import { EgressError } from '@nightshift/egress';
 import { STATUS_CODES } from 'node:http';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -97,7 +98,7 @@ function outcomeOf({ status, text }: Answer, { http, secrets }: HttpCall): Outco
     : failed(`${result.message}; it begins: ${start}`);
 }
 
-const GIVEN_UP: Outcome = { status: 'crashed', text: 'the caller gave up' };
+export const GIVEN_UP: Outcome = { status: 'crashed', text: 'the caller gave up' };
 
 /** Translates an error of the client. A request that was sent may have taken effect: its call is broken off, not failed. */
 export function outcomeOfError({ code, message, sent }: EgressError): Outcome {
@@ -114,17 +115,4 @@ export function outcomeOfError({ code, message, sent }: EgressError): Outcome {
     case 'unreachable':
       return { status: sent ? 'crashed' : 'failed', text: `the request got no answer: ${message}` };
   }
-}
-
-/** Replaces each secret by its name, as it is and as in JSON. */
-function withoutSecrets(text: string, secrets: Readonly<Record<string, string>>): string {
-  let clean = text;
-  // Longer ones first: a secret may be a part of another.
-  const byLength = Object.entries(secrets).toSorted(([, a], [, b]) => b.length - a.length);
-  for (const [name, value] of byLength) {
-    if (value === '') continue;
-    for (const form of [value, JSON.stringify(value).slice(1, -1)])
-      clean = clean.replaceAll(form, `[secret ${name}]`);
-  }
-  return clean;
 }

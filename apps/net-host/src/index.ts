@@ -1,5 +1,5 @@
 /**
- * Runs tool calls that wait: HTTP tools, requests of sandboxed code, and modules that export `concurrency`.
+ * Runs tool calls that wait: HTTP tools, tools of MCP servers, requests of sandboxed code, and modules that export `concurrency`.
  *
  * worker ── client ══ frames over pipes ══ host ── one event loop ── guarded HTTP client, modules
  *
@@ -12,6 +12,10 @@ export type {
   FetchCall,
   FetchResult,
   HttpCall,
+  McpCall,
+  McpListCall,
+  McpOffer,
+  McpServer,
   ModuleCall,
   ModuleContext,
   NetCall,

@@ -11,6 +11,7 @@ export interface Progress {
 export interface Outcome {
   readonly status: ReplyStatus;
   readonly text: string;
+  readonly offer_changed?: true;
 }
 
 export function succeeded(text: string): Outcome {

@@ -12,6 +12,7 @@ import {
   fetchCall,
   httpCall,
   isRunning,
+  mcpBase,
   moduleCall,
   serve,
   startTestHost,
@@ -269,9 +270,10 @@ test('no spelling of loopback reaches a server', async () => {
     const replies = [
       await host.runCall(fetchCall(url, { ...closed, allowed_hosts: [own] })),
       await host.runCall(httpCall({ url }, closed)),
+      await host.runCall({ kind: 'mcp_list', ...mcpBase({ url, headers: {} }), ...closed }),
     ];
     expect(replies.map(({ status, started }) => [hostile.name, status, started])).toEqual(
-      Array(2).fill([hostile.name, 'failed', false]),
+      Array(3).fill([hostile.name, 'failed', false]),
     );
   }
   expect(net.breaches()).toEqual([]);

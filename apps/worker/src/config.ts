@@ -31,6 +31,7 @@ import {
 import { z } from 'zod';
 import type { CallbackOptions } from './callbacks/post-callback.ts';
 import type { FlowSettings } from './flow-parts/deps.ts';
+import { parseMcpPrograms, type McpProgram } from './tools/mcp/programs.ts';
 import { QUICK_TOOLS_POLICY_DEFAULT, type QuickToolsPolicy } from './flow-parts/calls/quick-tools.ts';
 
 const positive = z.coerce.number().int().positive();
@@ -89,7 +90,13 @@ export const environment = z
     TOOLS_ALLOW_PRIVATE: z
       .enum(['0', '1'])
       .default('0')
-      .describe('1 allows HTTP tools and uploaded code to call addresses inside a private network.'),
+      .describe('1 allows HTTP tools, MCP servers and uploaded code at addresses inside a private network.'),
+    MCP_SERVERS_FILE: z
+      .string()
+      .optional()
+      .describe(
+        'JSON file with MCP servers that the worker starts as programs: `{"mcpServers": {NAME: {"command", "args", "env"}}}`. A program sees PATH and its `env` only. All workers need the same file.',
+      ),
     DATA_DIR: z.string().default('.data').describe('Directory of all files written at run time.'),
     LOG_LEVEL: z
       .enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'])
@@ -275,6 +282,8 @@ export interface WorkerConfig {
   readonly secrets_keys: SecretsKeys;
   /** Whether tools may call private addresses. */
   readonly tools_allow_private: boolean;
+  /** MCP servers that this worker starts, by name. */
+  readonly mcp_programs: ReadonlyMap<string, McpProgram>;
   readonly callbacks: CallbackOptions;
   readonly quick_tools: QuickToolsPolicy;
   readonly settings: FlowSettings;
@@ -316,6 +325,7 @@ export function readConfig(env: NodeJS.ProcessEnv): WorkerConfig {
     health_port: e.HEALTH_PORT ?? null,
     secrets_keys: readSecretsKeys(e.SECRETS_KEY, e.SECRETS_KEYS_OLD),
     tools_allow_private: e.TOOLS_ALLOW_PRIVATE === '1',
+    mcp_programs: readPrograms(e.MCP_SERVERS_FILE),
     callbacks: {
       secret: e.CALLBACK_SECRET,
       allow_private: e.CALLBACK_ALLOW_PRIVATE === '1',
@@ -370,4 +380,15 @@ export function readConfig(env: NodeJS.ProcessEnv): WorkerConfig {
       prices: loadPriceTable(e.PRICES_FILE, (path) => readFileSync(path, 'utf8')),
     },
   };
+}
+
+function readPrograms(path: string | undefined): ReadonlyMap<string, McpProgram> {
+  if (path === undefined) return new Map();
+  let text: string;
+  try {
+    text = readFileSync(path, 'utf8');
+  } catch {
+    throw new NightshiftError('bad_configuration', 'The file of MCP_SERVERS_FILE cannot be read.');
+  }
+  return parseMcpPrograms(text);
 }

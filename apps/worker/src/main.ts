@@ -15,8 +15,11 @@ import { readConfig, type WorkerConfig } from './config.ts';
 import { answerLivez } from './livez.ts';
 import { anthropicProvider } from './provider/anthropic.ts';
 import { removeStaleBodyFiles } from './provider/body-file.ts';
+import { createOfferRecorder, registerMcpPrograms, type McpOfferParts } from './register-mcp.ts';
 import { createHttpRunner } from './tools/http/http-runner.ts';
 import { createLazyHost } from './tools/lazy-host.ts';
+import { createMcpRunner } from './tools/mcp/mcp-runner.ts';
+import { createMcpServerReader } from './tools/mcp/server-reader.ts';
 import { createModuleRunner } from './tools/module/module-runner.ts';
 import { createCodeCache } from './tools/sandbox/code-cache.ts';
 import { createSandboxFetch } from './tools/sandbox/sandbox-fetch.ts';
@@ -87,6 +90,14 @@ const sandboxHost = createLazyHost(async () => {
   return host;
 });
 
+const mcp: McpOfferParts = {
+  ...{ db, host: netHost, readSecrets },
+  programs: config.mcp_programs,
+  allow_private: config.tools_allow_private,
+  // Problems are logged at every LOG_LEVEL, like those with modules above.
+  report: (report) => always[report.outcome === 'registered' ? 'info' : 'warn'](report, 'mcp server'),
+};
+
 // Not awaited before the signal handlers are set: flows may hold leases before the start completes.
 const starting = startWorker(config, {
   pool,
@@ -100,6 +111,11 @@ const starting = startWorker(config, {
       readSecrets,
     }),
     http: createHttpRunner(netHost, { allow_private: config.tools_allow_private, readSecrets }),
+    mcp: createMcpRunner(netHost, {
+      ...mcp,
+      readServer: createMcpServerReader(db),
+      onChanged: createOfferRecorder(mcp),
+    }),
   },
   listTools: () => tools.listTools(),
   log: {
@@ -156,6 +172,8 @@ if (config.exit_with_parent) {
     .resume();
 }
 await starting.catch((error: unknown) => endWith(explained(error, config.database_url)));
+// Not awaited: calls of other tools need not wait for slow programs.
+void registerMcpPrograms(mcp);
 // Not awaited: a worker may run for months. A stop meanwhile has the same end.
 void starting
   .then((worker) => worker.drained)

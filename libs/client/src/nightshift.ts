@@ -4,6 +4,7 @@ import { batchesOf } from './batches.ts';
 import { createCall } from './call.ts';
 import { explainOlderApi } from './errors.ts';
 import { eventsOf, type EventsOptions } from './events.ts';
+import { mcpServersOf } from './mcp-servers.ts';
 import { memoryOf } from './memory.ts';
 import { runsOf } from './runs.ts';
 import { schedulesOf } from './schedules.ts';
@@ -67,6 +68,7 @@ export function createNightshift({
     runs: runsOf(call),
     schedules: schedulesOf(call),
     tools: toolsOf(call),
+    mcpServers: mcpServersOf(call),
     secrets: secretsOf(call),
     admin: adminOf(call),
     /** Streams the events of all batches; goes on after a cut. */

@@ -25,6 +25,8 @@ const TABLES: Readonly<Record<keyof DB, true>> = {
   tool_trial: true,
   tool_grant: true,
   tool_bucket: true,
+  mcp_server: true,
+  mcp_tool: true,
   agent_tool: true,
   definition: true,
   batch: true,

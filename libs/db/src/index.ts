@@ -90,6 +90,23 @@ export { changeTool, deleteTool, type ToolChange } from './commits/catalog/chang
 export { grantCalls, type CallDemand, type CallGrant } from './commits/catalog/grant-calls.ts';
 export { limitTool, type ToolLimits } from './commits/catalog/limit-tool.ts';
 export { storeTool, type NewTool } from './commits/catalog/store-tool.ts';
+export {
+  changeMcpServer,
+  createMcpServer,
+  registerMcpProgram,
+  storeMcpOffer,
+  type McpServerConfig,
+  type StoredOffer,
+} from './commits/catalog/put-mcp-server.ts';
+export { approveMcpTools, deleteMcpServer, type McpApproval } from './commits/catalog/approve-mcp-tools.ts';
+export {
+  findMcpServer,
+  listMcpServers,
+  readMcpServer,
+  readMcpTools,
+  type McpServerRow,
+  type McpToolRow,
+} from './reads/catalog/mcp-servers.ts';
 export { createAgents, type NewAgent } from './commits/catalog/create-agents.ts';
 export { deleteAgentSecrets, deleteSecret } from './commits/catalog/delete-secrets.ts';
 export { putSecrets, resealSecrets } from './commits/catalog/put-secrets.ts';

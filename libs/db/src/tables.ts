@@ -10,6 +10,7 @@ import type {
   Json,
   JsonObject,
   LastError,
+  McpDefinition,
   ModelSettings,
   PilotResult,
   PilotSettings,
@@ -208,6 +209,30 @@ export interface ToolCodeTable {
   sha256: string;
   code: string;
   created_at: Stamped;
+}
+
+export interface McpServerTable {
+  id: string;
+  project_id: string;
+  name: string;
+  url: string | null;
+  headers: JsonDefaulted<Readonly<Record<string, string>>>;
+  auth_header: string | null;
+  revision: string;
+  refreshed_at: Stamped;
+  created_at: Stamped;
+  updated_at: Stamped;
+}
+
+export interface McpToolTable {
+  server_id: string;
+  project_id: string;
+  name: string;
+  offered: JsonColumn<McpDefinition> | null;
+  offered_sha256: string | null;
+  approved: JsonColumn<McpDefinition> | null;
+  approved_sha256: string | null;
+  tool_id: string | null;
 }
 
 export interface AgentToolTable {
@@ -956,6 +981,8 @@ export interface DB {
   tool_trial: ToolTrialTable;
   tool_grant: ToolGrantTable;
   tool_bucket: ToolBucketTable;
+  mcp_server: McpServerTable;
+  mcp_tool: McpToolTable;
   agent_tool: AgentToolTable;
   definition: DefinitionTable;
   batch: BatchTable;

@@ -5,7 +5,10 @@ import type { Context } from '../context.ts';
 import type { HandedOver } from './handed-over.ts';
 
 /** The start settings of the thread of large bodies. */
-export interface ThreadSettings extends Pick<Context, 'model' | 'prices' | 'secretsKeys'> {
+export interface ThreadSettings extends Pick<
+  Context,
+  'model' | 'prices' | 'secretsKeys' | 'toolsAllowPrivate'
+> {
   readonly apiKey: string;
   readonly bodyBytesMax: number;
   readonly heldBytes: HeldBytes;

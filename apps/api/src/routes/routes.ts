@@ -44,6 +44,9 @@ import { createBlock, deleteBlock, updateBlock } from './blocks/write.ts';
 import { streamEvents } from './events/stream.ts';
 import { listFailedRuns } from './errors/list.ts';
 import { lettaHealth, livez, readyz } from './health/health.ts';
+import { approveMcpTools } from './mcp-servers/approve.ts';
+import { listMcpServers, retrieveMcpServer } from './mcp-servers/read.ts';
+import { createMcpServer, deleteMcpServer, refreshMcpServer, updateMcpServer } from './mcp-servers/write.ts';
 import { appendMessages, appendMessagesOfAgents } from './messages/append.ts';
 import { listEmbeddingModels, listModels } from './models/list.ts';
 import { cancelRun } from './runs/cancel.ts';
@@ -84,6 +87,8 @@ const KEYED: readonly Route[] = [
   ...[createBlock, retrieveBlock, listBlocks, updateBlock, deleteBlock, listAgentsOfBlock],
   ...[listBlockRevisions, retrieveBlockRevision, diffBlock, revertBlock],
   ...[createTool, upsertTool, retrieveTool, listTools, updateTool, deleteTool, addBaseTools],
+  ...[createMcpServer, listMcpServers, retrieveMcpServer, updateMcpServer, refreshMcpServer],
+  ...[approveMcpTools, deleteMcpServer],
   ...[putSecret, listSecrets, deleteSecret],
   ...[listRuns, retrieveRun, retrieveRunUsage, sendToolResults, listRunMessages, listStepsOfRun],
   ...[listToolCalls, retrieveRunTimeline, cancelRun, listFailedRuns],

@@ -24,6 +24,7 @@ const KINDS: Readonly<Record<WirePrefix, string>> = {
   conversation: 'a conversation',
   schedule: 'a schedule',
   worker: 'a worker',
+  mcp_server: 'an MCP server',
   user: 'a user',
 };
 const ANY_ID = new RegExp(`^(${Object.keys(KINDS).join('|')})-${UUID}$`);

@@ -152,7 +152,7 @@ export const toolResponse = z
     kind: z
       .string()
       .describe(
-        'Runner: memory and finish (built in), module (of the operator), sandbox (uploaded code) or http. Beyond Letta.',
+        'Runner: memory and finish (built in), module (of the operator), sandbox (uploaded code), http or mcp. Beyond Letta.',
       ),
     timeout_ms: z.int().describe('Timeout of a call. Unit: milliseconds. Beyond Letta.'),
     network: z.array(z.string()).describe('Hosts that its code may fetch from. Beyond Letta.'),
@@ -165,6 +165,10 @@ export const toolResponse = z
       })
       .describe('Limits over all workers. Beyond Letta.')
       .meta({ id: 'ToolLimits' }),
+    mcp: z
+      .object({ server_id: shownId('mcp_server'), tool_name: z.string(), definition_sha256: z.string() })
+      .nullable()
+      .describe('The tool of an MCP server, as it was approved. Beyond Letta.'),
     side_effects: z
       .string()
       .describe('none, idempotent or once: whether an interrupted call may run again. Beyond Letta.'),

@@ -28,6 +28,10 @@ export function toToolResponse(tool: ToolRow): ToolResponse {
     secrets: [...(tool.source?.secrets ?? [])],
     http: tool.source?.http ?? null,
     limits: { concurrency: tool.concurrency, rate_per_minute: tool.rate_per_minute },
+    mcp:
+      tool.source?.mcp === undefined
+        ? null
+        : { ...tool.source.mcp, server_id: toWireId('mcp_server', tool.source.mcp.server_id) },
     side_effects: tool.side_effects,
     created_by_id: USER_ID,
     last_updated_by_id: USER_ID,

@@ -8,6 +8,8 @@ import {
   startNetHost,
   type FetchCall,
   type HttpCall,
+  type McpListCall,
+  type McpServer,
   type ModuleCall,
   type NetHost,
   type NetHostOptions,
@@ -70,6 +72,11 @@ export function fetchCall(url: string, more: Partial<FetchCall> = {}): FetchCall
   const request = { method: 'GET', url, headers: {}, body: null };
   const { host = '' } = URL.parse(url) ?? {};
   return { kind: 'fetch', ...base(), ...request, allowed_hosts: [host], allow_private: true, ...more };
+}
+
+/** Parts of a call of an MCP server, whose tools are listed before each call. */
+export function mcpBase(server: McpServer): Omit<McpListCall, 'kind'> {
+  return { ...base(), server, secrets: {}, allow_private: true, list_age_ms_max: 0 };
 }
 
 export function moduleCall(

@@ -2,13 +2,15 @@ import { DEFAULT_PROJECT_ID, readSecretsFor, type Database } from '@nightshift/d
 import { openSecrets, type OpenSecrets, type SecretsKeys } from '@nightshift/intake';
 
 /**
- * Returns the values of secrets by name, for the agent with this wire id. A name without a value is absent.
+ * Returns the values of secrets by name, for the agent with this wire id; null: of the project alone. A name without a value is absent.
  * Throws: the database's error, and those of a secret that cannot be decrypted.
  */
 export type ReadSecrets = (
-  wireAgentId: string,
+  wireAgentId: string | null,
   names: readonly string[],
 ) => Promise<Readonly<Record<string, string>>>;
+
+const NO_AGENT = '00000000-0000-0000-0000-000000000000';
 
 interface Wanted {
   readonly agentId: string;
@@ -34,7 +36,7 @@ export function createSecretReader(db: Database, keys: SecretsKeys): ReadSecrets
   }
   return async (wireAgentId, names) => {
     if (names.length === 0) return {};
-    const agentId = wireAgentId.slice('agent-'.length);
+    const agentId = wireAgentId === null ? NO_AGENT : wireAgentId.slice('agent-'.length);
     const open = await new Promise<OpenSecrets>((resolve, reject) => {
       wanted.push({ agentId, names, resolve, reject });
       if (wanted.length === 1) setImmediate(() => void read());

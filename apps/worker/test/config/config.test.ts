@@ -27,6 +27,7 @@ test('every absent variable has its documented default', () => {
     tools_dirs: [],
     tool_threads: 0,
     tools_allow_private: false,
+    mcp_programs: new Map(),
     tool_thread_memory_mb: 256,
     log_level: 'info',
     name: `${hostname()}:${process.pid}`,
@@ -142,6 +143,7 @@ test('tool folders are separated like those in PATH', async () => {
 const SECRET = `whsec_${'c2VjcmV0'.repeat(4)}`;
 
 const PRICES_FILE = join(import.meta.dirname, 'prices.json');
+const MCP_SERVERS_FILE = join(import.meta.dirname, 'mcp-servers.json');
 
 /** Each variable with a value other than its default, and its place in the configuration. */
 const GIVEN: readonly (readonly [
@@ -190,6 +192,12 @@ const GIVEN: readonly (readonly [
     `${'00'.repeat(32)},${Buffer.alloc(32).toString('base64')}`,
     (c) => c.secrets_keys.old.map(({ id }) => id),
     ['66687aadf862bd77', '66687aadf862bd77'],
+  ],
+  [
+    'MCP_SERVERS_FILE',
+    MCP_SERVERS_FILE,
+    (c) => [...c.mcp_programs],
+    [['tickets', { command: 'tickets-mcp', args: ['--stdio'], env: {} }]],
   ],
   ['PRICES_FILE', PRICES_FILE, (c) => c.settings.prices.version, '2030-01-01'],
   ['CHUNK_LINES', '5000', (c) => c.settings.chunk_lines, 5_000],
@@ -255,6 +263,11 @@ test('answers count as simulated only when the provider is the simulator', () =>
     false,
     false,
   ]);
+});
+
+test('a missing or invalid file of MCP servers is refused', () => {
+  expect(refusalOf({ ...NEEDED, MCP_SERVERS_FILE: '/nowhere' })).toContain('cannot be read');
+  expect(refusalOf({ ...NEEDED, MCP_SERVERS_FILE: import.meta.filename })).toContain('is not JSON');
 });
 
 test('a missing or invalid price table is refused', () => {

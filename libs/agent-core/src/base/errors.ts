@@ -62,6 +62,11 @@ export const ERROR_CATALOGUE = {
     title: 'Validation failed',
     next: 'Correct the named fields and send the request again.',
   },
+  mcp_server_unusable: {
+    status: 422,
+    title: 'MCP server cannot be used',
+    next: 'Correct its address or headers, or start the server; then send the request again.',
+  },
   idempotency_mismatch: {
     status: 422,
     title: 'Idempotency key reused',

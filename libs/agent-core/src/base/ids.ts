@@ -20,6 +20,7 @@ export type WirePrefix =
   | 'conversation'
   | 'schedule'
   | 'worker'
+  | 'mcp_server'
   | 'user';
 
 /** Bits of a run's uuid that must be zero: 16 for the step number, 8 for the attempt. */

@@ -53,6 +53,16 @@ const POINTER = /^(?:\/(?:[^~/]|~[01])*)*$/;
 /** Origin, path and query of a URL template. */
 export const URL_TEMPLATE = /^(https?:\/\/[^/?#{}\\\s]+)((?:\/[^?#]*)?)(?:\?([^#]*))?$/i;
 
+/** Returns the names of the secrets that the values of headers name. */
+export function secretNamesIn(headers: Readonly<Record<string, string>>): readonly string[] {
+  const pieces = Object.values(headers).flatMap(parseTemplate);
+  return [
+    ...new Set(
+      pieces.flatMap((piece) => (typeof piece === 'object' && piece[0] === SECRETS ? piece.slice(1, 2) : [])),
+    ),
+  ];
+}
+
 /** Checks an HTTP tool against the schema of its arguments; returns one problem per faulty field, with its JSON Pointer. */
 export function checkHttpTool(http: HttpTool, inputSchema: JsonObject): readonly FieldError[] {
   const problems: FieldError[] = [];

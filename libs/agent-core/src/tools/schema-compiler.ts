@@ -1,6 +1,7 @@
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import ajvFormats from 'ajv-formats';
 import { isJsonObject, type Json, type JsonObject } from '../base/json.ts';
+import { canonicalJson } from './mcp-definition.ts';
 import { compilePattern, PATTERN_STATES_MAX, type PatternBudget } from './pattern.ts';
 
 /**
@@ -101,18 +102,9 @@ function createAjv(work: WorkLeft): Ajv2020 {
     schemaType: 'boolean',
     error: { message: 'must not hold the same item twice' },
     validate: (unique: boolean, items: readonly Json[]) =>
-      !unique || new Set(items.map(canonicalText)).size === items.length,
+      !unique || new Set(items.map(canonicalJson)).size === items.length,
   });
   return ajv;
-}
-
-/** Writes a JSON value with sorted keys, so that equal values have equal texts. */
-function canonicalText(value: Json): string {
-  return JSON.stringify(value, (_key, part: Json) =>
-    isJsonObject(part)
-      ? Object.fromEntries(Object.entries(part).toSorted(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0)))
-      : part,
-  );
 }
 
 /** Keywords whose values map names to schemas: their keys are no keywords. */

@@ -3,7 +3,7 @@
 
 import { client } from './client.gen.ts';
 import { type Client, type ClientMeta, formDataBodySerializer, type Options as Options2, type RequestResult, type ServerSentEventsResult, type TDataShape } from './client/index.ts';
-import type { AcceptHeldChangesData, AcceptHeldChangesErrors, AcceptHeldChangesResponses, AddBaseToolsData, AddBaseToolsErrors, AddBaseToolsResponses, AppendMessagesData, AppendMessagesErrors, AppendMessagesOfAgentsData, AppendMessagesOfAgentsErrors, AppendMessagesOfAgentsResponses, AppendMessagesResponses, AttachBlockData, AttachBlockErrors, AttachBlockResponses, AttachToolData, AttachToolErrors, AttachToolResponses, AuditNowData, AuditNowErrors, AuditNowResponses, CancelBatchData, CancelBatchErrors, CancelBatchResponses, CancelRunData, CancelRunErrors, CancelRunResponses, CancelRunsOfBatchData, CancelRunsOfBatchErrors, CancelRunsOfBatchResponses, ChangeBatchCapsData, ChangeBatchCapsErrors, ChangeBatchCapsResponses, CreateAgentData, CreateAgentErrors, CreateAgentResponses, CreateBatchData, CreateBatchErrors, CreateBatchResponses, CreateBlockData, CreateBlockErrors, CreateBlockResponses, CreateScheduleData, CreateScheduleErrors, CreateScheduleResponses, CreateSignInLinkData, CreateSignInLinkErrors, CreateSignInLinkResponses, CreateToolData, CreateToolErrors, CreateToolResponses, DeleteAgentData, DeleteAgentErrors, DeleteAgentResponses, DeleteBatchData, DeleteBatchErrors, DeleteBatchResponses, DeleteBlockData, DeleteBlockErrors, DeleteBlockResponses, DeleteScheduleData, DeleteScheduleErrors, DeleteScheduleResponses, DeleteSecretData, DeleteSecretErrors, DeleteSecretResponses, DeleteToolData, DeleteToolErrors, DeleteToolResponses, DetachBlockData, DetachBlockErrors, DetachBlockResponses, DetachToolData, DetachToolErrors, DetachToolResponses, DiffBlockData, DiffBlockErrors, DiffBlockResponses, DownloadResultsData, DownloadResultsErrors, DownloadResultsResponses, DrainWorkerData, DrainWorkerErrors, DrainWorkerResponses, EditHeldChangeData, EditHeldChangeErrors, EditHeldChangeResponses, EstimateBatchData, EstimateBatchErrors, EstimateBatchResponses, ExportAgentData, ExportAgentErrors, ExportAgentResponses, ExportAgentsData, ExportAgentsErrors, ExportAgentsResponses, HealthData, HealthResponses, ImportAgentsData, ImportAgentsErrors, ImportAgentsResponses, LettaReadyData, LettaReadyResponses, ListAgentBlocksData, ListAgentBlocksErrors, ListAgentBlocksResponses, ListAgentMessagesData, ListAgentMessagesErrors, ListAgentMessagesResponses, ListAgentsData, ListAgentsErrors, ListAgentsOfBlockData, ListAgentsOfBlockErrors, ListAgentsOfBlockResponses, ListAgentsResponses, ListAgentToolsData, ListAgentToolsErrors, ListAgentToolsResponses, ListBatchErrorsData, ListBatchErrorsErrors, ListBatchErrorsResponses, ListBatchesData, ListBatchesErrors, ListBatchesResponses, ListBatchMessagesData, ListBatchMessagesErrors, ListBatchMessagesResponses, ListBlockRevisionsData, ListBlockRevisionsErrors, ListBlockRevisionsResponses, ListBlocksData, ListBlocksErrors, ListBlocksResponses, ListCursorsData, ListCursorsErrors, ListCursorsResponses, ListEmbeddingModelsData, ListEmbeddingModelsErrors, ListEmbeddingModelsResponses, ListFailedRunsData, ListFailedRunsErrors, ListFailedRunsResponses, ListHeldChangesData, ListHeldChangesErrors, ListHeldChangesResponses, ListMemoryChangesData, ListMemoryChangesErrors, ListMemoryChangesResponses, ListModelsData, ListModelsErrors, ListModelsResponses, ListRunMessagesData, ListRunMessagesErrors, ListRunMessagesResponses, ListRunsData, ListRunsErrors, ListRunsResponses, ListSchedulesData, ListSchedulesErrors, ListSchedulesResponses, ListScheduleTicksData, ListScheduleTicksErrors, ListScheduleTicksResponses, ListSecretsData, ListSecretsErrors, ListSecretsResponses, ListSkippedAgentsData, ListSkippedAgentsErrors, ListSkippedAgentsResponses, ListStepsData, ListStepsErrors, ListStepsOfRunData, ListStepsOfRunErrors, ListStepsOfRunResponses, ListStepsResponses, ListTagsData, ListTagsErrors, ListTagsResponses, ListToolCallsOfRunData, ListToolCallsOfRunErrors, ListToolCallsOfRunResponses, ListToolsData, ListToolsErrors, ListToolsResponses, ListWorkersData, ListWorkersErrors, ListWorkersResponses, LivezData, LivezResponses, PauseBatchData, PauseBatchErrors, PauseBatchResponses, PauseScheduleData, PauseScheduleErrors, PauseScheduleResponses, PreviewRuleData, PreviewRuleErrors, PreviewRuleResponses, PreviewScheduleData, PreviewScheduleErrors, PreviewScheduleResponses, PutSecretData, PutSecretErrors, PutSecretResponses, ReadyzData, ReadyzErrors, ReadyzResponses, RejectHeldChangesData, RejectHeldChangesErrors, RejectHeldChangesResponses, ResetMessagesData, ResetMessagesErrors, ResetMessagesResponses, ResumeBatchData, ResumeBatchErrors, ResumeBatchResponses, ResumeScheduleData, ResumeScheduleErrors, ResumeScheduleResponses, RetrieveAgentBlockData, RetrieveAgentBlockErrors, RetrieveAgentBlockResponses, RetrieveAgentData, RetrieveAgentErrors, RetrieveAgentResponses, RetrieveBatchData, RetrieveBatchErrors, RetrieveBatchProgressData, RetrieveBatchProgressErrors, RetrieveBatchProgressResponses, RetrieveBatchResponses, RetrieveBatchTimelineData, RetrieveBatchTimelineErrors, RetrieveBatchTimelineResponses, RetrieveBlockData, RetrieveBlockErrors, RetrieveBlockResponses, RetrieveBlockRevisionData, RetrieveBlockRevisionErrors, RetrieveBlockRevisionResponses, RetrieveChecksData, RetrieveChecksErrors, RetrieveChecksResponses, RetrieveRunData, RetrieveRunErrors, RetrieveRunResponses, RetrieveRunTimelineData, RetrieveRunTimelineErrors, RetrieveRunTimelineResponses, RetrieveRunUsageData, RetrieveRunUsageErrors, RetrieveRunUsageResponses, RetrieveScheduleData, RetrieveScheduleErrors, RetrieveScheduleResponses, RetrieveSessionData, RetrieveSessionErrors, RetrieveSessionResponses, RetrieveStepData, RetrieveStepErrors, RetrieveStepRequestData, RetrieveStepRequestErrors, RetrieveStepRequestResponses, RetrieveStepResponses, RetrieveToolData, RetrieveToolErrors, RetrieveToolResponses, RetrieveUsageData, RetrieveUsageErrors, RetrieveUsageResponses, RetryBatchData, RetryBatchErrors, RetryBatchResponses, RevertBatchData, RevertBatchErrors, RevertBatchResponses, RevertBlockData, RevertBlockErrors, RevertBlockResponses, RewindCursorData, RewindCursorErrors, RewindCursorResponses, RunAgentToolData, RunAgentToolErrors, RunAgentToolResponses, RunScheduleData, RunScheduleErrors, RunScheduleResponses, SendToolResultsData, SendToolResultsErrors, SendToolResultsResponses, SignInData, SignInErrors, SignInResponses, SignOutData, SignOutErrors, SignOutResponses, StreamBatchEventsData, StreamBatchEventsErrors, StreamBatchEventsResponse, StreamBatchEventsResponses, StreamEventsData, StreamEventsErrors, StreamEventsResponses, SummarizeHeldChangesData, SummarizeHeldChangesErrors, SummarizeHeldChangesResponses, UpdateAgentBlockData, UpdateAgentBlockErrors, UpdateAgentBlockResponses, UpdateAgentData, UpdateAgentErrors, UpdateAgentResponses, UpdateBlockData, UpdateBlockErrors, UpdateBlockResponses, UpdateScheduleData, UpdateScheduleErrors, UpdateScheduleResponses, UpdateToolApprovalData, UpdateToolApprovalErrors, UpdateToolApprovalResponses, UpdateToolData, UpdateToolErrors, UpdateToolResponses, UpsertToolData, UpsertToolErrors, UpsertToolResponses } from './types.gen.ts';
+import type { AcceptHeldChangesData, AcceptHeldChangesErrors, AcceptHeldChangesResponses, AddBaseToolsData, AddBaseToolsErrors, AddBaseToolsResponses, AppendMessagesData, AppendMessagesErrors, AppendMessagesOfAgentsData, AppendMessagesOfAgentsErrors, AppendMessagesOfAgentsResponses, AppendMessagesResponses, ApproveMcpToolsData, ApproveMcpToolsErrors, ApproveMcpToolsResponses, AttachBlockData, AttachBlockErrors, AttachBlockResponses, AttachToolData, AttachToolErrors, AttachToolResponses, AuditNowData, AuditNowErrors, AuditNowResponses, CancelBatchData, CancelBatchErrors, CancelBatchResponses, CancelRunData, CancelRunErrors, CancelRunResponses, CancelRunsOfBatchData, CancelRunsOfBatchErrors, CancelRunsOfBatchResponses, ChangeBatchCapsData, ChangeBatchCapsErrors, ChangeBatchCapsResponses, CreateAgentData, CreateAgentErrors, CreateAgentResponses, CreateBatchData, CreateBatchErrors, CreateBatchResponses, CreateBlockData, CreateBlockErrors, CreateBlockResponses, CreateMcpServerData, CreateMcpServerErrors, CreateMcpServerResponses, CreateScheduleData, CreateScheduleErrors, CreateScheduleResponses, CreateSignInLinkData, CreateSignInLinkErrors, CreateSignInLinkResponses, CreateToolData, CreateToolErrors, CreateToolResponses, DeleteAgentData, DeleteAgentErrors, DeleteAgentResponses, DeleteBatchData, DeleteBatchErrors, DeleteBatchResponses, DeleteBlockData, DeleteBlockErrors, DeleteBlockResponses, DeleteMcpServerData, DeleteMcpServerErrors, DeleteMcpServerResponses, DeleteScheduleData, DeleteScheduleErrors, DeleteScheduleResponses, DeleteSecretData, DeleteSecretErrors, DeleteSecretResponses, DeleteToolData, DeleteToolErrors, DeleteToolResponses, DetachBlockData, DetachBlockErrors, DetachBlockResponses, DetachToolData, DetachToolErrors, DetachToolResponses, DiffBlockData, DiffBlockErrors, DiffBlockResponses, DownloadResultsData, DownloadResultsErrors, DownloadResultsResponses, DrainWorkerData, DrainWorkerErrors, DrainWorkerResponses, EditHeldChangeData, EditHeldChangeErrors, EditHeldChangeResponses, EstimateBatchData, EstimateBatchErrors, EstimateBatchResponses, ExportAgentData, ExportAgentErrors, ExportAgentResponses, ExportAgentsData, ExportAgentsErrors, ExportAgentsResponses, HealthData, HealthResponses, ImportAgentsData, ImportAgentsErrors, ImportAgentsResponses, LettaReadyData, LettaReadyResponses, ListAgentBlocksData, ListAgentBlocksErrors, ListAgentBlocksResponses, ListAgentMessagesData, ListAgentMessagesErrors, ListAgentMessagesResponses, ListAgentsData, ListAgentsErrors, ListAgentsOfBlockData, ListAgentsOfBlockErrors, ListAgentsOfBlockResponses, ListAgentsResponses, ListAgentToolsData, ListAgentToolsErrors, ListAgentToolsResponses, ListBatchErrorsData, ListBatchErrorsErrors, ListBatchErrorsResponses, ListBatchesData, ListBatchesErrors, ListBatchesResponses, ListBatchMessagesData, ListBatchMessagesErrors, ListBatchMessagesResponses, ListBlockRevisionsData, ListBlockRevisionsErrors, ListBlockRevisionsResponses, ListBlocksData, ListBlocksErrors, ListBlocksResponses, ListCursorsData, ListCursorsErrors, ListCursorsResponses, ListEmbeddingModelsData, ListEmbeddingModelsErrors, ListEmbeddingModelsResponses, ListFailedRunsData, ListFailedRunsErrors, ListFailedRunsResponses, ListHeldChangesData, ListHeldChangesErrors, ListHeldChangesResponses, ListMcpServersData, ListMcpServersErrors, ListMcpServersResponses, ListMemoryChangesData, ListMemoryChangesErrors, ListMemoryChangesResponses, ListModelsData, ListModelsErrors, ListModelsResponses, ListRunMessagesData, ListRunMessagesErrors, ListRunMessagesResponses, ListRunsData, ListRunsErrors, ListRunsResponses, ListSchedulesData, ListSchedulesErrors, ListSchedulesResponses, ListScheduleTicksData, ListScheduleTicksErrors, ListScheduleTicksResponses, ListSecretsData, ListSecretsErrors, ListSecretsResponses, ListSkippedAgentsData, ListSkippedAgentsErrors, ListSkippedAgentsResponses, ListStepsData, ListStepsErrors, ListStepsOfRunData, ListStepsOfRunErrors, ListStepsOfRunResponses, ListStepsResponses, ListTagsData, ListTagsErrors, ListTagsResponses, ListToolCallsOfRunData, ListToolCallsOfRunErrors, ListToolCallsOfRunResponses, ListToolsData, ListToolsErrors, ListToolsResponses, ListWorkersData, ListWorkersErrors, ListWorkersResponses, LivezData, LivezResponses, PauseBatchData, PauseBatchErrors, PauseBatchResponses, PauseScheduleData, PauseScheduleErrors, PauseScheduleResponses, PreviewRuleData, PreviewRuleErrors, PreviewRuleResponses, PreviewScheduleData, PreviewScheduleErrors, PreviewScheduleResponses, PutSecretData, PutSecretErrors, PutSecretResponses, ReadyzData, ReadyzErrors, ReadyzResponses, RefreshMcpServerData, RefreshMcpServerErrors, RefreshMcpServerResponses, RejectHeldChangesData, RejectHeldChangesErrors, RejectHeldChangesResponses, ResetMessagesData, ResetMessagesErrors, ResetMessagesResponses, ResumeBatchData, ResumeBatchErrors, ResumeBatchResponses, ResumeScheduleData, ResumeScheduleErrors, ResumeScheduleResponses, RetrieveAgentBlockData, RetrieveAgentBlockErrors, RetrieveAgentBlockResponses, RetrieveAgentData, RetrieveAgentErrors, RetrieveAgentResponses, RetrieveBatchData, RetrieveBatchErrors, RetrieveBatchProgressData, RetrieveBatchProgressErrors, RetrieveBatchProgressResponses, RetrieveBatchResponses, RetrieveBatchTimelineData, RetrieveBatchTimelineErrors, RetrieveBatchTimelineResponses, RetrieveBlockData, RetrieveBlockErrors, RetrieveBlockResponses, RetrieveBlockRevisionData, RetrieveBlockRevisionErrors, RetrieveBlockRevisionResponses, RetrieveChecksData, RetrieveChecksErrors, RetrieveChecksResponses, RetrieveMcpServerData, RetrieveMcpServerErrors, RetrieveMcpServerResponses, RetrieveRunData, RetrieveRunErrors, RetrieveRunResponses, RetrieveRunTimelineData, RetrieveRunTimelineErrors, RetrieveRunTimelineResponses, RetrieveRunUsageData, RetrieveRunUsageErrors, RetrieveRunUsageResponses, RetrieveScheduleData, RetrieveScheduleErrors, RetrieveScheduleResponses, RetrieveSessionData, RetrieveSessionErrors, RetrieveSessionResponses, RetrieveStepData, RetrieveStepErrors, RetrieveStepRequestData, RetrieveStepRequestErrors, RetrieveStepRequestResponses, RetrieveStepResponses, RetrieveToolData, RetrieveToolErrors, RetrieveToolResponses, RetrieveUsageData, RetrieveUsageErrors, RetrieveUsageResponses, RetryBatchData, RetryBatchErrors, RetryBatchResponses, RevertBatchData, RevertBatchErrors, RevertBatchResponses, RevertBlockData, RevertBlockErrors, RevertBlockResponses, RewindCursorData, RewindCursorErrors, RewindCursorResponses, RunAgentToolData, RunAgentToolErrors, RunAgentToolResponses, RunScheduleData, RunScheduleErrors, RunScheduleResponses, SendToolResultsData, SendToolResultsErrors, SendToolResultsResponses, SignInData, SignInErrors, SignInResponses, SignOutData, SignOutErrors, SignOutResponses, StreamBatchEventsData, StreamBatchEventsErrors, StreamBatchEventsResponse, StreamBatchEventsResponses, StreamEventsData, StreamEventsErrors, StreamEventsResponses, SummarizeHeldChangesData, SummarizeHeldChangesErrors, SummarizeHeldChangesResponses, UpdateAgentBlockData, UpdateAgentBlockErrors, UpdateAgentBlockResponses, UpdateAgentData, UpdateAgentErrors, UpdateAgentResponses, UpdateBlockData, UpdateBlockErrors, UpdateBlockResponses, UpdateMcpServerData, UpdateMcpServerErrors, UpdateMcpServerResponses, UpdateScheduleData, UpdateScheduleErrors, UpdateScheduleResponses, UpdateToolApprovalData, UpdateToolApprovalErrors, UpdateToolApprovalResponses, UpdateToolData, UpdateToolErrors, UpdateToolResponses, UpsertToolData, UpsertToolErrors, UpsertToolResponses } from './types.gen.ts';
 
 export type Options<TData extends TDataShape = TDataShape, ThrowOnError extends boolean = boolean, TResponse = unknown> = Options2<TData, ThrowOnError, TResponse> & {
     /**
@@ -529,6 +529,93 @@ export const addBaseTools = <ThrowOnError extends boolean = false>(options?: Opt
     security: [{ scheme: 'bearer', type: 'http' }],
     url: '/v1/tools/add-base-tools',
     ...options
+});
+
+/**
+ * List the MCP servers of the project
+ *
+ * By name, without their tools.
+ */
+export const listMcpServers = <ThrowOnError extends boolean = false>(options?: Options<ListMcpServersData, ThrowOnError>): RequestResult<ListMcpServersResponses, ListMcpServersErrors, ThrowOnError> => (options?.client ?? client).get<ListMcpServersResponses, ListMcpServersErrors, ThrowOnError>({
+    security: [{ scheme: 'bearer', type: 'http' }],
+    url: '/v1/mcp-servers',
+    ...options
+});
+
+/**
+ * Add an MCP server
+ *
+ * Connects to it by streamable HTTP and reads its tools. Agents can have a tool once it is approved. A project has at most 100 servers.
+ */
+export const createMcpServer = <ThrowOnError extends boolean = false>(options: Options<CreateMcpServerData, ThrowOnError>): RequestResult<CreateMcpServerResponses, CreateMcpServerErrors, ThrowOnError> => (options.client ?? client).post<CreateMcpServerResponses, CreateMcpServerErrors, ThrowOnError>({
+    security: [{ scheme: 'bearer', type: 'http' }],
+    url: '/v1/mcp-servers',
+    ...options,
+    headers: {
+        'Content-Type': 'application/json',
+        ...options.headers
+    }
+});
+
+/**
+ * Delete an MCP server with its tools
+ *
+ * Its tools are taken from every agent. Calls of runs in progress fail, and the model is told.
+ */
+export const deleteMcpServer = <ThrowOnError extends boolean = false>(options: Options<DeleteMcpServerData, ThrowOnError>): RequestResult<DeleteMcpServerResponses, DeleteMcpServerErrors, ThrowOnError> => (options.client ?? client).delete<DeleteMcpServerResponses, DeleteMcpServerErrors, ThrowOnError>({
+    security: [{ scheme: 'bearer', type: 'http' }],
+    url: '/v1/mcp-servers/{mcp_server_id}',
+    ...options
+});
+
+/**
+ * Read an MCP server and its tools
+ */
+export const retrieveMcpServer = <ThrowOnError extends boolean = false>(options: Options<RetrieveMcpServerData, ThrowOnError>): RequestResult<RetrieveMcpServerResponses, RetrieveMcpServerErrors, ThrowOnError> => (options.client ?? client).get<RetrieveMcpServerResponses, RetrieveMcpServerErrors, ThrowOnError>({
+    security: [{ scheme: 'bearer', type: 'http' }],
+    url: '/v1/mcp-servers/{mcp_server_id}',
+    ...options
+});
+
+/**
+ * Change an MCP server
+ *
+ * Reads its tools again. Calls that start later use the new address and headers.
+ */
+export const updateMcpServer = <ThrowOnError extends boolean = false>(options: Options<UpdateMcpServerData, ThrowOnError>): RequestResult<UpdateMcpServerResponses, UpdateMcpServerErrors, ThrowOnError> => (options.client ?? client).patch<UpdateMcpServerResponses, UpdateMcpServerErrors, ThrowOnError>({
+    security: [{ scheme: 'bearer', type: 'http' }],
+    url: '/v1/mcp-servers/{mcp_server_id}',
+    ...options,
+    headers: {
+        'Content-Type': 'application/json',
+        ...options.headers
+    }
+});
+
+/**
+ * Read the tools of an MCP server again
+ *
+ * A tool that differs from its approval is `changed`, with the differences, until it is approved again.
+ */
+export const refreshMcpServer = <ThrowOnError extends boolean = false>(options: Options<RefreshMcpServerData, ThrowOnError>): RequestResult<RefreshMcpServerResponses, RefreshMcpServerErrors, ThrowOnError> => (options.client ?? client).patch<RefreshMcpServerResponses, RefreshMcpServerErrors, ThrowOnError>({
+    security: [{ scheme: 'bearer', type: 'http' }],
+    url: '/v1/mcp-servers/{mcp_server_id}/refresh',
+    ...options
+});
+
+/**
+ * Approve tools of an MCP server
+ *
+ * Each becomes a tool that agents can attach, or changes it for batches accepted from now on. All are approved, or none. To withdraw an approval, delete the tool.
+ */
+export const approveMcpTools = <ThrowOnError extends boolean = false>(options: Options<ApproveMcpToolsData, ThrowOnError>): RequestResult<ApproveMcpToolsResponses, ApproveMcpToolsErrors, ThrowOnError> => (options.client ?? client).post<ApproveMcpToolsResponses, ApproveMcpToolsErrors, ThrowOnError>({
+    security: [{ scheme: 'bearer', type: 'http' }],
+    url: '/v1/mcp-servers/{mcp_server_id}/approve',
+    ...options,
+    headers: {
+        'Content-Type': 'application/json',
+        ...options.headers
+    }
 });
 
 /**

@@ -2294,7 +2294,7 @@ export type EndedReasonInput = 'end_turn' | 'tool_rule' | 'max_steps' | 'max_tok
 
 export type EndedState = 'completed' | 'failed' | 'expired' | 'cancelled';
 
-export type ErrorCode = 'invalid_argument' | 'unauthorized' | 'not_found' | 'unknown_path' | 'method_not_allowed' | 'request_timeout' | 'conflict' | 'batch_running' | 'payload_too_large' | 'unsupported_media_type' | 'validation_failed' | 'idempotency_mismatch' | 'internal' | 'secrets_key_missing' | 'no_worker' | 'not_ready' | 'too_slow' | 'outcome_unknown' | 'database_unreachable';
+export type ErrorCode = 'invalid_argument' | 'unauthorized' | 'not_found' | 'unknown_path' | 'method_not_allowed' | 'request_timeout' | 'conflict' | 'batch_running' | 'payload_too_large' | 'unsupported_media_type' | 'validation_failed' | 'mcp_server_unusable' | 'idempotency_mismatch' | 'internal' | 'secrets_key_missing' | 'no_worker' | 'not_ready' | 'too_slow' | 'outcome_unknown' | 'database_unreachable';
 
 export type EstimateCachedTokens = {
     read: number;
@@ -2909,6 +2909,177 @@ export type LlmConfig = {
      */
     response_format?: ResponseFormat | null;
     [key: string]: unknown;
+};
+
+export type McpServer = {
+    id: string;
+    server_name: string;
+    /**
+     * `stdio`: a program of the operator.
+     */
+    mcp_server_type: 'streamable_http' | 'stdio';
+    server_url: string | null;
+    auth_header: string | null;
+    /**
+     * As it was sent: it names a secret.
+     */
+    auth_token: string | null;
+    custom_headers: {
+        [key: string]: string;
+    };
+    /**
+     * Revision of the protocol that it speaks.
+     */
+    revision: string;
+    /**
+     * When its tools were last read.
+     */
+    refreshed_at: string;
+    created_at: string;
+    updated_at: string;
+};
+
+export type McpServerConfig = {
+    mcp_server_type?: 'streamable_http';
+    server_url: string;
+    /**
+     * Header of the token. Default: `Authorization` if `auth_token` is there.
+     */
+    auth_header?: string | null;
+    /**
+     * Value of that header, such as `Bearer {{secrets.NAME}}`. It must name a secret of the project.
+     */
+    auth_token?: string | null;
+    /**
+     * Values may hold `{{secrets.NAME}}`.
+     */
+    custom_headers?: {
+        [key: string]: string;
+    } | null;
+};
+
+export type McpServerConfigUpdate = {
+    mcp_server_type?: 'streamable_http';
+    server_url?: string | null;
+    /**
+     * Header of the token. Default: `Authorization` if `auth_token` is there.
+     */
+    auth_header?: string | null;
+    /**
+     * Value of that header, such as `Bearer {{secrets.NAME}}`. It must name a secret of the project.
+     */
+    auth_token?: string | null;
+    /**
+     * Values may hold `{{secrets.NAME}}`.
+     */
+    custom_headers?: {
+        [key: string]: string;
+    } | null;
+};
+
+export type McpServerCreate = {
+    server_name: string;
+    config: McpServerConfig;
+};
+
+export type McpServerUpdate = {
+    server_name?: string | null;
+    config?: McpServerConfigUpdate;
+};
+
+export type McpServerWithTools = {
+    id: string;
+    server_name: string;
+    /**
+     * `stdio`: a program of the operator.
+     */
+    mcp_server_type: 'streamable_http' | 'stdio';
+    server_url: string | null;
+    auth_header: string | null;
+    /**
+     * As it was sent: it names a secret.
+     */
+    auth_token: string | null;
+    custom_headers: {
+        [key: string]: string;
+    };
+    /**
+     * Revision of the protocol that it speaks.
+     */
+    revision: string;
+    /**
+     * When its tools were last read.
+     */
+    refreshed_at: string;
+    created_at: string;
+    updated_at: string;
+    tools: Array<McpTool>;
+};
+
+export type McpTool = {
+    /**
+     * Name on the server.
+     */
+    name: string;
+    /**
+     * pending: not approved. changed: offered otherwise than approved, so calls fail. missing: no longer offered.
+     */
+    state: 'pending' | 'approved' | 'changed' | 'missing';
+    /**
+     * The tool that agents attach.
+     */
+    tool_id: string | null;
+    tool_name: string | null;
+    side_effects: 'none' | 'idempotent' | 'once' | null;
+    /**
+     * As the server offers it. Its annotations are hints only.
+     */
+    definition: {
+        [key: string]: unknown;
+    } | null;
+    definition_sha256: string | null;
+    approved_sha256: string | null;
+    /**
+     * Between the approved and the offered definition; at most 100.
+     */
+    differences: Array<{
+        path: string;
+        approved?: unknown;
+        offered?: unknown;
+    }>;
+    /**
+     * Why it cannot be approved.
+     */
+    unusable: string | null;
+};
+
+export type McpToolApproval = {
+    /**
+     * Name of the tool on the server.
+     */
+    name: string;
+    /**
+     * Of the definition that was looked at.
+     */
+    definition_sha256: string;
+    /**
+     * Name that agents call it by. Default: the name it has already, or that on the server.
+     */
+    tool_name?: string;
+    /**
+     * Whether an interrupted call may run again. Default: once, which never does.
+     */
+    side_effects?: 'none' | 'idempotent' | 'once';
+    default_requires_approval?: boolean;
+    return_char_limit?: number;
+    /**
+     * Timeout of a call. Unit: milliseconds. Default: 30,000.
+     */
+    timeout_ms?: number;
+};
+
+export type McpToolsApprove = {
+    tools: Array<McpToolApproval>;
 };
 
 export type MemoryChange = {
@@ -4069,7 +4240,7 @@ export type Tool = {
         [key: string]: unknown;
     };
     /**
-     * Runner: memory and finish (built in), module (of the operator), sandbox (uploaded code) or http. Beyond Letta.
+     * Runner: memory and finish (built in), module (of the operator), sandbox (uploaded code), http or mcp. Beyond Letta.
      */
     kind: string;
     /**
@@ -4091,6 +4262,14 @@ export type Tool = {
         [key: string]: unknown;
     } | null;
     limits: ToolLimits;
+    /**
+     * The tool of an MCP server, as it was approved. Beyond Letta.
+     */
+    mcp: {
+        server_id: string;
+        tool_name: string;
+        definition_sha256: string;
+    } | null;
     /**
      * none, idempotent or once: whether an interrupted call may run again. Beyond Letta.
      */
@@ -6362,6 +6541,225 @@ export type AddBaseToolsResponses = {
 };
 
 export type AddBaseToolsResponse = AddBaseToolsResponses[keyof AddBaseToolsResponses];
+
+export type ListMcpServersData = {
+    body?: never;
+    path?: never;
+    query?: never;
+    url: '/v1/mcp-servers';
+};
+
+export type ListMcpServersErrors = {
+    /**
+     * An error as in RFC 9457
+     */
+    '4XX': Problem;
+    /**
+     * An error as in RFC 9457
+     */
+    '5XX': Problem;
+};
+
+export type ListMcpServersError = ListMcpServersErrors[keyof ListMcpServersErrors];
+
+export type ListMcpServersResponses = {
+    /**
+     * Success
+     */
+    200: Array<McpServer>;
+};
+
+export type ListMcpServersResponse = ListMcpServersResponses[keyof ListMcpServersResponses];
+
+export type CreateMcpServerData = {
+    body: McpServerCreate;
+    headers?: {
+        /**
+         * 1 to 200 visible ASCII characters. For a day, the same key and body return what the first request made, with the header `Idempotent-Replayed: true`. Another request with the key is a 422.
+         */
+        'idempotency-key'?: string;
+    };
+    path?: never;
+    query?: never;
+    url: '/v1/mcp-servers';
+};
+
+export type CreateMcpServerErrors = {
+    /**
+     * An error as in RFC 9457
+     */
+    '4XX': Problem;
+    /**
+     * An error as in RFC 9457
+     */
+    '5XX': Problem;
+};
+
+export type CreateMcpServerError = CreateMcpServerErrors[keyof CreateMcpServerErrors];
+
+export type CreateMcpServerResponses = {
+    /**
+     * Success
+     */
+    200: McpServerWithTools;
+};
+
+export type CreateMcpServerResponse = CreateMcpServerResponses[keyof CreateMcpServerResponses];
+
+export type DeleteMcpServerData = {
+    body?: never;
+    path: {
+        mcp_server_id: string;
+    };
+    query?: never;
+    url: '/v1/mcp-servers/{mcp_server_id}';
+};
+
+export type DeleteMcpServerErrors = {
+    /**
+     * An error as in RFC 9457
+     */
+    '4XX': Problem;
+    /**
+     * An error as in RFC 9457
+     */
+    '5XX': Problem;
+};
+
+export type DeleteMcpServerError = DeleteMcpServerErrors[keyof DeleteMcpServerErrors];
+
+export type DeleteMcpServerResponses = {
+    /**
+     * Done
+     */
+    200: null;
+};
+
+export type DeleteMcpServerResponse = DeleteMcpServerResponses[keyof DeleteMcpServerResponses];
+
+export type RetrieveMcpServerData = {
+    body?: never;
+    path: {
+        mcp_server_id: string;
+    };
+    query?: never;
+    url: '/v1/mcp-servers/{mcp_server_id}';
+};
+
+export type RetrieveMcpServerErrors = {
+    /**
+     * An error as in RFC 9457
+     */
+    '4XX': Problem;
+    /**
+     * An error as in RFC 9457
+     */
+    '5XX': Problem;
+};
+
+export type RetrieveMcpServerError = RetrieveMcpServerErrors[keyof RetrieveMcpServerErrors];
+
+export type RetrieveMcpServerResponses = {
+    /**
+     * Success
+     */
+    200: McpServerWithTools;
+};
+
+export type RetrieveMcpServerResponse = RetrieveMcpServerResponses[keyof RetrieveMcpServerResponses];
+
+export type UpdateMcpServerData = {
+    body: McpServerUpdate;
+    path: {
+        mcp_server_id: string;
+    };
+    query?: never;
+    url: '/v1/mcp-servers/{mcp_server_id}';
+};
+
+export type UpdateMcpServerErrors = {
+    /**
+     * An error as in RFC 9457
+     */
+    '4XX': Problem;
+    /**
+     * An error as in RFC 9457
+     */
+    '5XX': Problem;
+};
+
+export type UpdateMcpServerError = UpdateMcpServerErrors[keyof UpdateMcpServerErrors];
+
+export type UpdateMcpServerResponses = {
+    /**
+     * Success
+     */
+    200: McpServerWithTools;
+};
+
+export type UpdateMcpServerResponse = UpdateMcpServerResponses[keyof UpdateMcpServerResponses];
+
+export type RefreshMcpServerData = {
+    body?: never;
+    path: {
+        mcp_server_id: string;
+    };
+    query?: never;
+    url: '/v1/mcp-servers/{mcp_server_id}/refresh';
+};
+
+export type RefreshMcpServerErrors = {
+    /**
+     * An error as in RFC 9457
+     */
+    '4XX': Problem;
+    /**
+     * An error as in RFC 9457
+     */
+    '5XX': Problem;
+};
+
+export type RefreshMcpServerError = RefreshMcpServerErrors[keyof RefreshMcpServerErrors];
+
+export type RefreshMcpServerResponses = {
+    /**
+     * Success
+     */
+    200: McpServerWithTools;
+};
+
+export type RefreshMcpServerResponse = RefreshMcpServerResponses[keyof RefreshMcpServerResponses];
+
+export type ApproveMcpToolsData = {
+    body: McpToolsApprove;
+    path: {
+        mcp_server_id: string;
+    };
+    query?: never;
+    url: '/v1/mcp-servers/{mcp_server_id}/approve';
+};
+
+export type ApproveMcpToolsErrors = {
+    /**
+     * An error as in RFC 9457
+     */
+    '4XX': Problem;
+    /**
+     * An error as in RFC 9457
+     */
+    '5XX': Problem;
+};
+
+export type ApproveMcpToolsError = ApproveMcpToolsErrors[keyof ApproveMcpToolsErrors];
+
+export type ApproveMcpToolsResponses = {
+    /**
+     * Success
+     */
+    200: McpServerWithTools;
+};
+
+export type ApproveMcpToolsResponse = ApproveMcpToolsResponses[keyof ApproveMcpToolsResponses];
 
 export type DeleteSecretData = {
     body?: never;

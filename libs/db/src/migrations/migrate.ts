@@ -27,6 +27,7 @@ export const MIGRATIONS: Readonly<Record<string, Migration>> = Object.fromEntrie
     '0014-tool-call-outputs',
     '0015-batch-tools',
     '0016-tool-kinds',
+    '0017-mcp-servers',
     '0018-server-tools',
     '0019-tool-trials',
     '0020-tool-limits',

@@ -88,7 +88,11 @@ const REQUIREMENTS = ['pip_requirements', 'npm_requirements'] as const;
 
 function assertChangeable(tool: ToolRow, patch: ToolPatch): void {
   const owner =
-    tool.kind === 'memory' || tool.kind === 'finish' ? 'built in' : "part of the operator's modules";
+    tool.kind === 'memory' || tool.kind === 'finish'
+      ? 'built in'
+      : tool.kind === 'mcp'
+        ? 'a tool of an MCP server, whose approval sets it'
+        : "part of the operator's modules";
   const held = toToolResponse(tool);
   const fields = [
     ...(patch.args_json_schema != null ? ['args_json_schema'] : []),

@@ -5,6 +5,7 @@ import {
   FINISH_TOOL,
   isJsonObject,
   NightshiftError,
+  secretNamesIn,
   toStorableText,
   type HttpTool,
   type JsonObject,
@@ -129,20 +130,12 @@ function httpPart(
     const fields = [problem, ...others].map(({ path, message }) => ({ path: `/http${path}`, message }));
     throw new NightshiftError('invalid_argument', `/http${problem.path} ${problem.message}.`, { fields });
   }
-  const secrets = secretsIn(http);
+  const secrets = secretNamesIn(http.headers ?? {});
   const source: ToolSource = {
     http: http as unknown as JsonObject,
     ...(secrets.length === 0 ? {} : { secrets }),
   };
   return { kind: 'http', source_code: null, source, code: null };
-}
-
-/** Returns the names of the secrets in the headers of a request. */
-function secretsIn({ headers = {} }: HttpTool): readonly string[] {
-  const names = Object.values(headers).flatMap((text) =>
-    [...text.matchAll(/\{\{\s*secrets\.([\w-]+)\s*\}\}/g)].map(([, name]) => name ?? ''),
-  );
-  return [...new Set(names)];
 }
 
 function schemaOf({ json_schema, args_json_schema }: ToolInput): JsonObject {

@@ -64,6 +64,7 @@ export const TOOL = {
   secrets: [],
   http: null,
   limits: { concurrency: null, rate_per_minute: null },
+  mcp: null,
   side_effects: 'idempotent',
   created_by_id: USER_ID,
   last_updated_by_id: USER_ID,

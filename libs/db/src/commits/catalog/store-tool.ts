@@ -74,7 +74,7 @@ export async function storeTool(
   if (stored === undefined) {
     throw new NightshiftError(
       'conflict',
-      `The name '${tool.name}' belongs to a built-in tool or to a module of the operator; choose another.`,
+      `The name '${tool.name}' belongs to a built-in tool, a module of the operator or an MCP server; choose another.`,
     );
   }
   return stored.id;
