@@ -65,9 +65,26 @@ async function repeated(
   connections: McpConnections,
   run: (lease: McpLease, limits: Limits) => Promise<Outcome>,
 ): Promise<Outcome> {
+  // A timeout signal would hold the memory of an ended call until its time.
+  const late = new AbortController();
+  const timer = setTimeout(() => late.abort(), call.timeout_ms);
+  try {
+    return await withRetries(call, progress, { cancelled, late: late.signal }, net, connections, run);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+async function withRetries(
+  call: McpBase,
+  progress: Progress,
+  { cancelled, late }: { readonly cancelled: AbortSignal; readonly late: AbortSignal },
+  net: Net,
+  connections: McpConnections,
+  run: (lease: McpLease, limits: Limits) => Promise<Outcome>,
+): Promise<Outcome> {
   const deadlineMs = net.nowMs() + call.timeout_ms;
-  const deadline = AbortSignal.timeout(call.timeout_ms);
-  const signal = AbortSignal.any([deadline, cancelled]);
+  const signal = AbortSignal.any([late, cancelled]);
   for (let tries = 1; ; tries++) {
     const timeout_ms = Math.max(1, Math.ceil(deadlineMs - net.nowMs()));
     const error = await untilAborted(
@@ -79,7 +96,7 @@ async function repeated(
     );
     if ('outcome' in error) return clean(error.outcome, call);
     if (cancelled.aborted) return GIVEN_UP;
-    if (deadline.aborted) return { status: 'timed_out', text: 'the MCP server did not answer in time' };
+    if (late.aborted) return { status: 'timed_out', text: 'the MCP server did not answer in time' };
     const { thrown } = error;
     const isLost = isSessionLost(thrown);
     if (isLost || isConnectionClosed(thrown)) connections.drop(call);

@@ -21,6 +21,8 @@ interface Exchange {
   readonly fail: (error: Error) => void;
 }
 
+/** A reason made once: one per call costs time. */
+const ENDED = new Error('the call has ended');
 const exchanges = new AsyncLocalStorage<Exchange>();
 
 /** Runs a call whose requests end with it, and keeps up its progress. Throws: the first error of the call or its answer. */
@@ -38,7 +40,7 @@ export async function inExchange<Result>(
     return await Promise.race([result, broken.promise]);
   } finally {
     exchange.signal.removeEventListener('abort', end);
-    ended.abort();
+    ended.abort(ENDED);
   }
 }
 
