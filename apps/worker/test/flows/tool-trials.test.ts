@@ -1,5 +1,5 @@
 import type {} from '../../../../test/global-setup.ts';
-import { auditInvariants, claimToolTrial } from '@nightshift/db';
+import { auditInvariants, claimToolTrial, commitToolTrial } from '@nightshift/db';
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
 import type { FlowDeps } from '../../src/flow-parts/deps.ts';
 import { findDueFlows } from '../../src/flows/find-due-flows.ts';
@@ -148,6 +148,23 @@ describe('the trial of a tool', () => {
     expect(calls).toHaveLength(1);
     expect(await count()).toBe(1);
     expect(await run('pay', { args: { n: 2 } }, headers)).toMatchObject({ status: 422 });
+  });
+
+  test('goes on when its API stops, and the same Idempotency-Key gets its reply from another', async () => {
+    const headers = { 'idempotency-key': 'try-2' };
+    const stopping = await openHouseApi(house.database.db);
+    const path = `/v1/agents/${agent_id}/tools/pay/run`;
+    const answer = stopping.call('POST', path, { args: { n: 1 } }, headers);
+    await untilStored();
+    expect(await claimToolTrial(house.database.db, 'busy', 60_000)).not.toBeNull();
+    await stopping.close();
+    expect(await answer).toMatchObject({ status: 503, body: { code: 'not_ready' } });
+    const [{ id } = { id: '' }] = await house.rows<{ id: string }>('select id from tool_trial');
+    await commitToolTrial(house.database.db, id, { ok: true, result: 'paid', duration_ms: 1 });
+    expect(await run('pay', undefined, headers)).toMatchObject({
+      status: 200,
+      body: { func_return: 'paid' },
+    });
   });
 
   test('is forgotten after a day', async () => {
