@@ -55,7 +55,7 @@ export async function commitCallResults(
              ended_at = case when d.s <> 'pending' then app_now() end
         from d
        where c.run_id = d.r and c.step_number = d.n and c.call_index = d.x and c.state in ('pending', 'running')
-      returning c.run_id, c.project_id, c.state)
+      returning c.run_id, c.project_id, c.state, 'pending' as was)
     select r.batch_id, k.project_id, ${ENDED_CALL_COUNTS}
       from kept k
      cross join lateral (select batch_id from run where id = k.run_id ${UNMERGED}) r

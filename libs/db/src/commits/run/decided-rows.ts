@@ -154,14 +154,15 @@ export interface EndedCallCounts {
   readonly unknown_tool_calls: number;
 }
 
-/** The sums of {@link EndedCallCounts} over rows with a `state` of calls that have just ended. */
+/** The sums of {@link EndedCallCounts} over calls that ended in `state`, and were in `was` before. */
 export const ENDED_CALL_COUNTS = sql`
-  count(*)::int as ended_tool_calls, (count(*) filter (where state in ('failed', 'unknown')))::int as failed_tool_calls,
-  (count(*) filter (where state = 'unknown'))::int as unknown_tool_calls`;
+  (count(*) filter (where was in ('pending', 'running')))::int as ended_tool_calls,
+  sum((state in ('failed', 'unknown'))::int - (was in ('failed', 'unknown'))::int)::int as failed_tool_calls,
+  sum((state = 'unknown')::int - (was = 'unknown')::int)::int as unknown_tool_calls`;
 
 /**
- * Ends the calls of runs' present steps; their results are in a message now. Returns the counts of those whose row had no
- * outcome before. The caller's lease and locks keep other writers from the rows.
+ * Ends the calls of runs' present steps; their results are in a message now. Returns the change of the counts: the rows of
+ * some calls have had their outcome before. The caller's lease and locks keep other writers from the rows.
  */
 export async function endToolCalls(
   trx: Tx,
@@ -189,7 +190,7 @@ export async function endToolCalls(
        where c.ctid = o.place
       returning d.batch_id, d.project_id, d.state, o.was)
     select batch_id, project_id, ${ENDED_CALL_COUNTS}
-      from ended where was in ('pending', 'running') group by batch_id, project_id
+      from ended group by batch_id, project_id
   `.execute(trx);
   return rows;
 }
