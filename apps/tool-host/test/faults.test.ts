@@ -436,7 +436,7 @@ describe('the process of the host', () => {
     const nodePath = `${directory}/node`;
     const ledger = `${directory}/ledger`;
     await symlink(process.execPath, nodePath);
-    const host = await startTestHost({ threads: 1, nodePath });
+    const host = await startTestHost({ threads: 1, callsInFlightPerThread: 16, nodePath });
     const running = host.runCalls([
       callOf('no_such_tool'),
       callOf('pay_once', { ledger, ms: 30_000 }),
