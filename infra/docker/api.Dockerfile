@@ -13,6 +13,7 @@ COPY apps/api/package.json apps/api/
 COPY libs/agent-core/package.json libs/agent-core/
 COPY libs/db/package.json libs/db/
 COPY libs/intake/package.json libs/intake/
+COPY libs/python-jail/package.json libs/python-jail/
 COPY libs/queue/package.json libs/queue/
 COPY libs/services/package.json libs/services/
 # Optional dependencies are embedded Postgres and speed-ups; a container is given its services. No install script runs.
@@ -46,6 +47,7 @@ COPY --from=dependencies /app ./
 COPY libs/agent-core/src libs/agent-core/src
 COPY libs/db/src libs/db/src
 COPY libs/intake/src libs/intake/src
+COPY libs/python-jail/src libs/python-jail/src
 COPY libs/queue/src libs/queue/src
 COPY libs/services/src libs/services/src
 COPY apps/api/src apps/api/src

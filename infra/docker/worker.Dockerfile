@@ -16,6 +16,7 @@ COPY libs/agent-core/package.json libs/agent-core/
 COPY libs/db/package.json libs/db/
 COPY libs/egress/package.json libs/egress/
 COPY libs/intake/package.json libs/intake/
+COPY libs/python-jail/package.json libs/python-jail/
 COPY libs/queue/package.json libs/queue/
 COPY libs/services/package.json libs/services/
 # Optional dependencies are embedded Postgres and speed-ups; a container is given its services. No install script runs.
@@ -33,6 +34,7 @@ COPY libs/agent-core/src libs/agent-core/src
 COPY libs/db/src libs/db/src
 COPY libs/egress/src libs/egress/src
 COPY libs/intake/src libs/intake/src
+COPY libs/python-jail/src libs/python-jail/src
 COPY libs/queue/src libs/queue/src
 COPY libs/services/src libs/services/src
 COPY apps/tool-host/src apps/tool-host/src
