@@ -1,14 +1,19 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { SandboxHost } from '../../apps/sandbox-host/src/index.ts';
 import { PROGRAMS } from '../../proof/hostile-tools/programs.ts';
-import { runHostile, startHostileHost, warmUp, type HostileBounds } from '../../proof/hostile-tools/run.ts';
+import {
+  runHostile,
+  startHostileHost,
+  warmUp,
+  type HostileBounds,
+  type HostileHost,
+} from '../../proof/hostile-tools/run.ts';
 
 /** The bound allows for a busy machine; `npm run hostile-tools` runs the whole corpus with the real bound. */
 const BOUNDS: HostileBounds = { timeout_ms: 200, overtime_ms: 5_000, growth_mb: 96 };
 /** The programs of the suite: all that look for a way out, and a part of the others. */
 const CHOSEN = PROGRAMS.filter(({ name }, at) => at % 4 === 0 || /^(hunt|import|fetch):/.test(name));
 
-let host: SandboxHost;
+let host: HostileHost;
 
 beforeAll(async () => {
   host = await startHostileHost();

@@ -32,6 +32,11 @@ export interface PythonReply extends JailEnd {
 /** Maximum length of source and arguments together. Unit: UTF-16 code units of their JSON. */
 const REQUEST_CHARS_MAX = 1024 * 1024;
 
+/** Maximum length of the requests of a call; their maker has a bound of its own. Unit: bytes. */
+const FETCH_BYTES_MAX = 8 * 1024 * 1024;
+/** Maximum length of a reply without its result: an error, and the frame. Unit: bytes. */
+const OTHER_BYTES_MAX = 64 * 1024;
+
 /** Runs a call in a process of its own. Never rejects. */
 export async function callTool(jail: Jail, call: PythonCall, signal: AbortSignal): Promise<PythonReply> {
   const { call_id, source, tool_name, timeout_ms, result_char_limit, env, onFetch } = call;
@@ -46,6 +51,7 @@ export async function callTool(jail: Jail, call: PythonCall, signal: AbortSignal
   const ended = new AbortController();
   const end = await runInJail(jail, {
     ...{ program: 'call', request, timeoutMs: timeout_ms, signal },
+    replyBytesMax: OTHER_BYTES_MAX + 6 * result_char_limit + (onFetch === undefined ? 0 : FETCH_BYTES_MAX),
     onFetch: onFetch === undefined ? undefined : (text) => onFetch(text, ended.signal),
   });
   ended.abort();
@@ -54,7 +60,9 @@ export async function callTool(jail: Jail, call: PythonCall, signal: AbortSignal
     ...{ ...end, call_id, result: end.result.slice(0, limit) },
     truncated: end.truncated || (end.status === 'succeeded' && end.result.length > limit),
   };
-  return end.status === 'crashed' && !end.started && !signal.aborted ? { ...reply, unavailable: true } : reply;
+  return end.status === 'crashed' && !end.started && !signal.aborted
+    ? { ...reply, unavailable: true }
+    : reply;
 }
 
 const NOT_STARTED = { truncated: false, duration_ms: 0, stdout: '', stderr: '', started: false } as const;

@@ -23,14 +23,23 @@ export type SourceProblem = z.output<typeof problem>;
 export type SourceInspection = z.output<typeof inspection> | SourceProblem;
 
 const TIMEOUT_MS = 5_000;
+/** A description is a part of its source, each of whose characters has at most six bytes in JSON twice encoded. */
+const REPLY_BYTES_MAX = 4 * 1024 * 1024;
 
 /** The inspection before this one: each may take all the memory of a process. */
 let previous: Promise<unknown> = Promise.resolve();
 
 /** Reads the function `name` of a source, or its last one. Throws: Error if the jail does not start. */
-export async function inspectSource(jail: Jail, source: string, name: string | null): Promise<SourceInspection> {
+export async function inspectSource(
+  jail: Jail,
+  source: string,
+  name: string | null,
+): Promise<SourceInspection> {
   const inspected = previous.then(() =>
-    runInJail(jail, { program: 'inspect_source', request: { source, name }, timeoutMs: TIMEOUT_MS }),
+    runInJail(jail, {
+      ...{ program: 'inspect_source', request: { source, name } },
+      ...{ timeoutMs: TIMEOUT_MS, replyBytesMax: REPLY_BYTES_MAX },
+    }),
   );
   previous = inspected;
   const { status, result, started } = await inspected;

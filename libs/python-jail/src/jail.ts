@@ -77,7 +77,11 @@ export function createJail(interpreter: Interpreter, filter: Buffer): Jail {
 export function commandOf(jail: Jail, program: InsideProgram, cpuSeconds: number): readonly string[] {
   const { executable } = jail.interpreter;
   const limits = [String(MEMORY_BYTES), String(cpuSeconds)];
-  return [...jail.arguments, executable, ...['-s', '-S', '-B', '-X', 'utf8', '-c', PROGRAMS[program], ...limits]];
+  return [
+    ...jail.arguments,
+    executable,
+    ...['-s', '-S', '-B', '-X', 'utf8', '-c', PROGRAMS[program], ...limits],
+  ];
 }
 
 /** Returns the folders at the top of the jail. */

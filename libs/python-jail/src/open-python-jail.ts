@@ -23,7 +23,19 @@ export interface PythonJail {
 const LAYERS = ['process', 'bubblewrap', 'seccomp', 'limits'];
 const SELF_TEST_TIMEOUT_MS = 10_000;
 /** Paths of a machine that must be absent in the jail. */
-const HIDDEN = ['/etc', '/proc', '/sys', '/home', '/root', '/tmp', '/var', '/run', '/app', '/usr/bin/env', '/bin'];
+const HIDDEN = [
+  '/etc',
+  '/proc',
+  '/sys',
+  '/home',
+  '/root',
+  '/tmp',
+  '/var',
+  '/run',
+  '/app',
+  '/usr/bin/env',
+  '/bin',
+];
 
 /**
  * Finds an interpreter and tests the jail from inside.
@@ -52,7 +64,9 @@ export async function openPythonJail(interpreters?: readonly string[]): Promise<
     layers: LAYERS,
     inspect: (source, name) => track(inspectSource(jail, source, name)),
     runCall: (call, { signal } = {}) =>
-      track(callTool(jail, call, AbortSignal.any([closed.signal, ...(signal === undefined ? [] : [signal])]))),
+      track(
+        callTool(jail, call, AbortSignal.any([closed.signal, ...(signal === undefined ? [] : [signal])])),
+      ),
     async close() {
       closed.abort();
       await Promise.allSettled(running);
@@ -69,6 +83,7 @@ async function testJail(jail: Jail): Promise<void> {
     program: 'probe',
     request: { hidden, top: topOf(interpreter), folders: readOnlyFolders(interpreter) },
     timeoutMs: SELF_TEST_TIMEOUT_MS,
+    replyBytesMax: 64 * 1024,
   });
   if (status === 'succeeded' && result === '{}') return;
   throw new Error(

@@ -9,6 +9,8 @@ export interface JailTask {
   readonly request: object;
   /** Maximum time from `started` to the end. Unit: milliseconds. */
   readonly timeoutMs: number;
+  /** Maximum length of all messages of the process. Unit: bytes. */
+  readonly replyBytesMax: number;
   /** Ends the process early. */
   readonly signal?: AbortSignal | undefined;
   /** Answers a `fetch`, both as JSON text. Never rejects. */
@@ -34,8 +36,9 @@ export interface JailEnd {
 export const OUTPUT_CHARS_MAX = 4_096;
 /** Maximum time until a process has begun. Unit: milliseconds. */
 const START_TIMEOUT_MS = 10_000;
-/** Maximum length of all messages of a process. Unit: bytes. */
-const CHANNEL_BYTES_MAX = 16 * 1024 * 1024;
+/** Maximum number of messages of a process: its start, its end and its requests. */
+const MESSAGES_MAX = 100;
+const NEWLINE = 10;
 /** Exit code of bwrap for a process that was ended by SIGKILL. */
 const KILLED = 128 + 9;
 
@@ -51,12 +54,14 @@ const message = z.discriminatedUnion('kind', [
   }),
 ]);
 
+type Message = z.output<typeof message>;
 type End = Pick<JailEnd, 'status' | 'result'> & { readonly truncated?: boolean };
 
 /** Runs a program in a process of its own. Never rejects; resolves when no process of it is left. */
 export function runInJail(jail: Jail, task: JailTask): Promise<JailEnd> {
   const { signal } = task;
-  if (signal?.aborted === true) return Promise.resolve(toEnd({ status: 'crashed', result: 'the caller gave up' }));
+  if (signal?.aborted === true)
+    return Promise.resolve(toEnd({ status: 'crashed', result: 'the caller gave up' }));
   // The kernel counts processor time for a worker that has died or hangs.
   const command = commandOf(jail, task.program, Math.ceil(task.timeoutMs / 1_000) + 10);
   const child = spawn('bwrap', command, {
@@ -89,9 +94,8 @@ export function runInJail(jail: Jail, task: JailTask): Promise<JailEnd> {
   );
   const cancel = (): void => stop({ status: 'crashed', result: 'the caller gave up' });
   signal?.addEventListener('abort', cancel, { once: true });
-  readMessages(channel, {
+  readMessages(channel, task.replyBytesMax, {
     onMessage(received) {
-      if (end !== undefined) return;
       if (received.kind === 'ended') stop(received);
       else if (received.kind === 'fetch') void answerFetch(channel, task, received.request);
       else if (!started) {
@@ -99,6 +103,7 @@ export function runInJail(jail: Jail, task: JailTask): Promise<JailEnd> {
         clearTimeout(timer);
         timer = setTimeout(() => stop(timedOut(task.timeoutMs)), task.timeoutMs);
       }
+      return end === undefined;
     },
     onFault: (fault) => stop({ status: 'failed', result: `the process of the tool ${fault}` }),
   });
@@ -163,33 +168,42 @@ async function answerFetch(channel: Duplex, { onFetch }: JailTask, request: stri
   if (channel.writable) channel.write(`${JSON.stringify(answer)}\n`);
 }
 
-/** Reads messages, one a line. */
+/** Reads messages, one a line, until `onMessage` returns false. A flood costs no more than the limits. */
 function readMessages(
   channel: Duplex,
-  { onMessage, onFault }: { onMessage: (received: z.output<typeof message>) => void; onFault: (fault: string) => void },
+  bytesMax: number,
+  { onMessage, onFault }: { onMessage: (received: Message) => boolean; onFault: (fault: string) => void },
 ): void {
   let pieces: Buffer[] = [];
   let bytes = 0;
+  let messages = 0;
+  let isEnded = false;
+  function fail(fault: string): void {
+    isEnded = true;
+    onFault(fault);
+  }
+  function take(line: string): void {
+    messages += 1;
+    const received = messages > MESSAGES_MAX ? undefined : readLine(line);
+    if (received === undefined) fail('sent an unreadable message, or too many');
+    else if (!onMessage(received)) isEnded = true;
+  }
   channel.on('data', (piece: Buffer) => {
+    if (isEnded) return;
     bytes += piece.length;
-    if (bytes > CHANNEL_BYTES_MAX) {
-      pieces = [];
-      onFault(`sent more than ${CHANNEL_BYTES_MAX} bytes`);
-      return;
-    }
     pieces.push(piece);
-    if (!piece.includes(10)) return;
-    const lines = Buffer.concat(pieces).toString('utf8').split('\n');
-    pieces = [Buffer.from(lines.pop() ?? '')];
-    for (const line of lines) {
-      const received = readLine(line);
-      if (received === undefined) onFault('sent an unreadable message');
-      else onMessage(received);
+    if (bytes > bytesMax) return fail(`sent more than ${bytesMax} bytes`);
+    if (!piece.includes(NEWLINE)) return;
+    let rest = Buffer.concat(pieces);
+    for (let at = rest.indexOf(NEWLINE); at !== -1 && !isEnded; at = rest.indexOf(NEWLINE)) {
+      take(rest.toString('utf8', 0, at));
+      rest = rest.subarray(at + 1);
     }
+    pieces = [rest];
   });
 }
 
-function readLine(line: string): z.output<typeof message> | undefined {
+function readLine(line: string): Message | undefined {
   try {
     return message.safeParse(JSON.parse(line)).data;
   } catch {

@@ -11,7 +11,13 @@ const DENIED: Readonly<Record<string, Numbers>> = {
   ...{ clone: [56, 220], fork: [57, null], vfork: [58, null] },
   // Memory outside of the address space.
   ...{ memfd_create: [319, 279], memfd_secret: [447, 447], shmget: [29, 194], msgget: [68, 186] },
-  ...{ semget: [64, 190], mq_open: [240, 180], add_key: [248, 217], request_key: [249, 218], keyctl: [250, 219] },
+  ...{
+    semget: [64, 190],
+    mq_open: [240, 180],
+    add_key: [248, 217],
+    request_key: [249, 218],
+    keyctl: [250, 219],
+  },
   // Namespaces and mounts.
   ...{ unshare: [272, 97], setns: [308, 268], mount: [165, 40], umount2: [166, 39], pivot_root: [155, 41] },
   ...{ chroot: [161, 51], open_tree: [428, 428], move_mount: [429, 429], fsopen: [430, 430] },

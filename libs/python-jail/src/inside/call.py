@@ -40,7 +40,7 @@ def fetch(url, method='GET', headers=None, body=None):
     wanted = {'url': url, 'method': method, 'headers': headers or {}}
     if body is not None:
         wanted['body'] = body
-    send({'kind': 'fetch', 'request': json.dumps(wanted)})
+    send({'kind': 'fetch', 'request': json.dumps(wanted, ensure_ascii=False)})
     answer = json.loads(channel.readline())
     if 'error' in answer:
         raise ConnectionError(answer['error'])

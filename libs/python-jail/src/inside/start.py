@@ -17,11 +17,10 @@ def limit(memory_bytes, cpu_seconds):
     }
     for kind, value in limits.items():
         resource.setrlimit(kind, (value, value))
-    os.nice(10)
 
 
 def send(message, write=os.write, dumps=json.dumps):
-    rest = dumps(message).encode() + b'\n'
+    rest = dumps(message, ensure_ascii=False).encode('utf-8', 'replace') + b'\n'
     while rest:
         rest = rest[write(REQUEST_CHANNEL, rest):]
 
@@ -55,5 +54,6 @@ sys.path[:] = [folder for folder in sys.path if folder]
 os.environ.clear()
 channel = os.fdopen(REQUEST_CHANNEL, 'rb', closefd=False)
 request = json.loads(channel.readline())
-# From here on the request decides what happens.
+# The worker goes first where processors are scarce.
+os.nice(10)
 send({'kind': 'started'})

@@ -42,7 +42,8 @@ export async function readPython(
     assertCallable(found.parameters, name, input_schema, schemaPath(input));
     return { name, description, input_schema, source, parameters };
   }
-  if (schema_problem !== undefined) throw refuse('/source_code', `${told(schema_problem)}; annotate it, ${OR_SCHEMA}`);
+  if (schema_problem !== undefined)
+    throw refuse('/source_code', `${told(schema_problem)}; annotate it, ${OR_SCHEMA}`);
   return { name, description, input_schema: asSchema(found.schema, '/source_code'), source, parameters };
 }
 
@@ -61,7 +62,7 @@ async function inspect(
     throw new NightshiftError(
       'invalid_argument',
       `The tool '${named}' cannot be created: this server cannot run Python, because ${reason}. Send javascript, typescript ` +
-        "or http, or ask the operator for the jail or for a module in the tools folder; GET /v1/tools/ lists all modules.",
+        'or http, or ask the operator for the jail or for a module in the tools folder; GET /v1/tools/ lists all modules.',
       { fields: [{ path: '/source_code', message: 'is not run by this server' }] },
     );
   }
@@ -81,7 +82,8 @@ function assertCallable(
   const properties = Object.keys((schema['properties'] ?? {}) as object);
   const required = Array.isArray(schema['required']) ? schema['required'] : [];
   const unknown = properties.find((property) => parameters.every((parameter) => parameter.name !== property));
-  if (unknown !== undefined) throw refuse(path, `has the property ${unknown}, which is no parameter of ${name}`);
+  if (unknown !== undefined)
+    throw refuse(path, `has the property ${unknown}, which is no parameter of ${name}`);
   const optional = parameters.find((parameter) => parameter.required && !required.includes(parameter.name));
   if (optional !== undefined)
     throw refuse(path, `must require ${optional.name}, which has no default in ${name}`);

@@ -50,7 +50,11 @@ export async function prepareTool(
     const { source, parameters, ...read } = await readPython(openPython, named, input);
     if (isMemoryTool(read.name))
       throw refuse('/source_code', `must not have the function '${read.name}', the name of a built-in tool`);
-    return { ...commonPart(input, source_type, read), kind: 'python', ...codePart(input, source, parameters) };
+    return {
+      ...commonPart(input, source_type, read),
+      kind: 'python',
+      ...codePart(input, source, parameters),
+    };
   }
   const input_schema = schemaOf(input);
   const common = commonPart(input, source_type, { name: named, description: '', input_schema });
