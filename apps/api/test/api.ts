@@ -34,8 +34,8 @@ export interface TestApi {
   close(): Promise<void>;
 }
 
-/** Opens a server with its own database, called without a network. */
-export async function openApi(): Promise<TestApi> {
+/** Opens a server with its own database, called without a network. `more`: dependencies besides the usual. */
+export async function openApi(more: Partial<Parameters<typeof buildServer>[0]> = {}): Promise<TestApi> {
   const database = await openTestDatabase(inject('postgresUrl'));
   const signals: Signal[] = [];
   const app = buildServer({
@@ -49,6 +49,7 @@ export async function openApi(): Promise<TestApi> {
     model: 'simulator',
     databaseUrl: database.url,
     secretsKeys: readSecretsKeys(SECRETS_KEY, undefined),
+    ...more,
   });
   await app.ready();
   return {

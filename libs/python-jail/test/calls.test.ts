@@ -21,11 +21,7 @@ describe.skipIf(opened === undefined)('a call', () => {
       '{"x":1}',
     ],
     ['nothing of the environment', 'import os\ndef f(): return dict(os.environ)', '{}'],
-    [
-      'the same order of a set each time',
-      'def f(): return list({"a", "b", "c", "d"}) == ["%s"] or hash("a")',
-      /^-?\d+$/,
-    ],
+    ['the same hash of a text each time', 'def f(): return hash("a")', /^-?\d+$/],
   ])('returns %s', async (_, source, result) => {
     const reply = await call(jail, source);
     expect(reply).toMatchObject({

@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
@@ -74,17 +74,36 @@ test('the filter of system calls exists for two processors', () => {
   expect(() => createSeccompFilter('riscv64')).toThrow(/not for riscv64/);
 });
 
-test.skipIf(opened === undefined)('no process is left when its starter is killed', () => {
+test.skipIf(opened === undefined)('no process is left when its starter is killed', async () => {
   const source = `
+import { readFileSync } from 'node:fs';
 import { openPythonJail } from ${JSON.stringify(new URL('../src/index.ts', import.meta.url).href)};
+const childrenOf = (pid) => {
+  const children = readFileSync('/proc/' + pid + '/task/' + pid + '/children', 'utf8').split(' ').filter(Boolean);
+  return children.flatMap((child) => [child, ...childrenOf(child)]);
+};
 const jail = await openPythonJail();
 void jail.runCall({ call_id: 'x', tool_name: 'f', arguments: {}, env: {}, timeout_ms: 60_000, result_char_limit: 100,
   source: 'def f():\\n  fetch("x")\\n  while True: pass',
-  onFetch: async () => { process.stdout.write('looping'); process.kill(process.pid, 'SIGKILL'); return {}; } });
+  onFetch: async () => {
+    process.stdout.write(childrenOf(process.pid).join(' '), () => process.kill(process.pid, 'SIGKILL'));
+    return {};
+  } });
 `;
-  // The pipes are closed when no process of the jail holds them, else this waits until the test times out.
   const { signal, stdout } = spawnSync(process.execPath, ['--input-type=module', '-e', source], {
     encoding: 'utf8',
   });
-  expect([signal, stdout]).toEqual(['SIGKILL', 'looping']);
+  const pids = stdout.split(' ');
+  // bwrap outside, bwrap as the first process of the jail, and the interpreter.
+  expect([signal, pids.length]).toEqual(['SIGKILL', 3]);
+  await expect.poll(() => pids.filter(isRunning)).toEqual([]);
 });
+
+/** A process that has ended stays a zombie where nothing reaps it. */
+function isRunning(pid: string): boolean {
+  try {
+    return !readFileSync(`/proc/${pid}/stat`, 'utf8').includes(') Z ');
+  } catch {
+    return false;
+  }
+}
