@@ -150,12 +150,29 @@ const MEMORY = [
       'import socket\nx = []\ntry:\n  while True:\n    p = socket.socketpair()\n    x.append(p)\n    p[0].setblocking(False)\n    p[0].setsockopt(1, 7, 1 << 30)\n    while True:\n      try: p[0].send(bytes(65536))\n      except BlockingIOError: break\nexcept OSError as error: return error.errno',
     'descriptors in flight':
       'import socket, os\na, b = socket.socketpair()\na.setblocking(False)\ntry:\n  for i in range(10**6):\n    r, w = os.pipe()\n    socket.send_fds(a, [b"x"], [r, w])\n    os.close(r); os.close(w)\nexcept OSError as error: return error.errno',
-    'timers of the kernel':
-      'import ctypes\nlibc = ctypes.CDLL(None)\nt = ctypes.c_void_p()\nn = 0\nwhile n < 10**6 and libc.timer_create(1, None, ctypes.byref(t)) == 0: n += 1\nreturn n < 10**6',
-    'locks of the kernel':
-      'import fcntl, os\nfd = os.open(os.__file__, os.O_RDONLY)\nfor i in range(0, 10**9, 2): fcntl.lockf(fd, fcntl.LOCK_SH, 1, i)',
   }),
 ];
+
+/** Each returns whether the kernel has refused further objects. */
+const KERNEL = bodies(
+  'kernel',
+  {
+    timers:
+      'import ctypes\nlibc = ctypes.CDLL(None)\nt = ctypes.c_void_p()\nn = 0\nwhile n < 1000 and libc.timer_create(1, None, ctypes.byref(t)) == 0: n += 1\nreturn n < 1000',
+    'queued signals':
+      'import ctypes, os, signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, [40])\nlibc = ctypes.CDLL(None)\nn = 0\nwhile n < 1000 and libc.sigqueue(os.getpid(), 40, None) == 0: n += 1\nreturn n < 1000',
+    locks:
+      'import fcntl, os\nfd = os.open(os.__file__, os.O_RDONLY)\ntry: fcntl.lockf(fd, fcntl.LOCK_SH, 1, 0)\nexcept PermissionError: return True',
+    'locks of descriptors':
+      'import fcntl, os, struct\nfd = os.open(os.__file__, os.O_RDONLY)\ntry: fcntl.fcntl(fd, 37, struct.pack("hhqqi", 0, 0, 0, 1, 0))\nexcept PermissionError: return True',
+    leases:
+      'import fcntl, os\nfd = os.open(os.__file__, os.O_RDONLY)\ntry: fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)\nexcept PermissionError: return True',
+    watches: 'import ctypes\nreturn ctypes.CDLL(None).inotify_init1(0) == -1',
+    maps: 'import mmap\nx = []\ntry:\n  while len(x) < 100_000: x.append(mmap.mmap(-1, 4096))\nexcept (OSError, MemoryError): return True',
+    descriptors: 'import os\ntry:\n  while True: os.dup(0)\nexcept OSError: return True',
+  },
+  { status: 'succeeded', result: 'true' },
+);
 
 const STACK = bodies('stack', {
   recursion: 'def g(): return g()\nreturn g()',
@@ -436,6 +453,7 @@ export const PYTHON_PROGRAMS: readonly HostileProgram[] = [
   ...LOOPS,
   ...NATIVE,
   ...MEMORY,
+  ...KERNEL,
   ...STACK,
   ...VALUES,
   ...OUTPUT,

@@ -43,7 +43,17 @@ export async function inspectSource(
   );
   previous = inspected;
   const { status, result, started } = await inspected;
-  if (status === 'succeeded') return z.union([inspection, problem]).parse(JSON.parse(result));
   if (!started) throw new Error(result);
-  return { problem: 'the source is nested too deeply or too complex' };
+  const found =
+    status === 'succeeded' ? z.union([inspection, problem]).safeParse(parse(result)).data : undefined;
+  return found ?? { problem: 'the source is nested too deeply or too complex' };
+}
+
+/** A source that breaks its parser may answer anything. */
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }

@@ -25,6 +25,7 @@ const DENIED: Readonly<Record<string, Numbers>> = {
   // Other processes, and the kernel's rarely used parts.
   ...{ ptrace: [101, 117], process_vm_readv: [310, 270], process_vm_writev: [311, 271], bpf: [321, 280] },
   ...{ perf_event_open: [298, 241], userfaultfd: [323, 282], io_uring_setup: [425, 425] },
+  ...{ inotify_init: [253, null], inotify_init1: [294, 26] },
   ...{ name_to_handle_at: [303, 264], open_by_handle_at: [304, 265], fanotify_init: [300, 262] },
   ...{ init_module: [175, 105], finit_module: [313, 273], kexec_load: [246, 104], syslog: [103, 116] },
 };
@@ -35,6 +36,9 @@ const SOCKETS: readonly Numbers[] = [
   [53, 199],
 ];
 const AF_UNIX = 1;
+const FCNTL: Numbers = [72, 25];
+/** Locks of file ranges, leases and notices: each takes memory of the kernel, and no limit counts them. */
+const FCNTL_DENIED = [6, 7, 37, 38, 1024, 1026];
 
 const ARCHITECTURES: Readonly<Partial<Record<NodeJS.Architecture, { audit: number; column: 0 | 1 }>>> = {
   x64: { audit: 0xc000003e, column: 0 },
@@ -49,6 +53,7 @@ const RETURN = 0x06;
 const NUMBER = 0;
 const ARCHITECTURE = 4;
 const FIRST_ARGUMENT = 16;
+const SECOND_ARGUMENT = 24;
 
 const ALLOW = 0x7fff0000;
 const KILL = 0x80000000;
@@ -89,6 +94,9 @@ export function createSeccompFilter(architecture: NodeJS.Architecture = process.
       [RETURN, 0, 0, ALLOW],
       [RETURN, 0, 0, NOT_PERMITTED],
     ]),
+    [JUMP_IF_EQUAL, 0, 1 + 2 * FCNTL_DENIED.length, FCNTL[column] ?? 0],
+    [LOAD, 0, 0, SECOND_ARGUMENT],
+    ...FCNTL_DENIED.flatMap((command) => refuse(command, NOT_PERMITTED)),
     [RETURN, 0, 0, ALLOW],
   ];
   return Buffer.concat(program.map(encode));

@@ -12,8 +12,11 @@ def limit(memory_bytes, cpu_seconds):
         resource.RLIMIT_CPU: cpu_seconds,
         resource.RLIMIT_FSIZE: 0,
         resource.RLIMIT_NOFILE: 32,
-        resource.RLIMIT_CORE: 0,
+        # With 0, a program of the machine that takes core dumps would be sent one; with 1 it is not.
+        resource.RLIMIT_CORE: 1,
         resource.RLIMIT_MEMLOCK: 0,
+        # Bounds timers as well, which live in the kernel.
+        resource.RLIMIT_SIGPENDING: 64,
     }
     for kind, value in limits.items():
         resource.setrlimit(kind, (value, value))
