@@ -38,6 +38,8 @@ COPY scripts/dashboard scripts/dashboard
 RUN node scripts/build-dashboard.ts
 
 FROM node:24.21-bookworm-slim
+# For uploaded Python, which runs only where the container may open user namespaces.
+RUN apt-get update && apt-get install -y --no-install-recommends bubblewrap python3 && rm -rf /var/lib/apt/lists/*
 ENV NODE_ENV=production \
     HOST=0.0.0.0 \
     PORT=8283 \

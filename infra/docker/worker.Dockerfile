@@ -24,6 +24,8 @@ RUN --mount=type=cache,target=/root/.npm \
     npm ci --omit=dev --omit=optional --ignore-scripts --no-audit --no-fund --workspace @nightshift/worker
 
 FROM node:24.21-bookworm-slim
+# For uploaded Python, which runs only where the container may open user namespaces.
+RUN apt-get update && apt-get install -y --no-install-recommends bubblewrap python3 && rm -rf /var/lib/apt/lists/*
 ENV NODE_ENV=production \
     HEALTH_HOST=0.0.0.0 \
     HEALTH_PORT=8284 \

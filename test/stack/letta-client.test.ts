@@ -132,7 +132,7 @@ def days_between(start: str, end: str) -> dict:
       json_schema: { parameters: { required: ['start', 'end'] } },
     });
     const agent_id = await createAgent('Pia');
-    await client.agents.tools.attach(created.id!, { agent_id });
+    await client.agents.tools.attach(created.id, { agent_id });
     const args = { start: '2026-11-01', end: '2026-11-28' };
     const { id } = await client.batches.create({
       requests: [{ agent_id, input: JSON.stringify({ tool: 'days_between', args }) }],

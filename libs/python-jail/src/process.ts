@@ -182,24 +182,30 @@ function readMessages(
     isEnded = true;
     onFault(fault);
   }
-  function take(line: string): void {
+  /** Returns false at the end. */
+  function take(line: string): boolean {
     messages += 1;
     const received = messages > MESSAGES_MAX ? undefined : readLine(line);
     if (received === undefined) fail('sent an unreadable message, or too many');
-    else if (!onMessage(received)) isEnded = true;
+    else isEnded = !onMessage(received);
+    return !isEnded;
   }
   channel.on('data', (piece: Buffer) => {
     if (isEnded) return;
     bytes += piece.length;
     pieces.push(piece);
-    if (bytes > bytesMax) return fail(`sent more than ${bytesMax} bytes`);
-    if (!piece.includes(NEWLINE)) return;
-    let rest = Buffer.concat(pieces);
-    for (let at = rest.indexOf(NEWLINE); at !== -1 && !isEnded; at = rest.indexOf(NEWLINE)) {
-      take(rest.toString('utf8', 0, at));
-      rest = rest.subarray(at + 1);
+    if (bytes > bytesMax) {
+      fail(`sent more than ${bytesMax} bytes`);
+      return;
     }
-    pieces = [rest];
+    if (!piece.includes(NEWLINE)) return;
+    const text = Buffer.concat(pieces);
+    let from = 0;
+    for (let at = text.indexOf(NEWLINE); at !== -1; at = text.indexOf(NEWLINE, from)) {
+      if (!take(text.toString('utf8', from, at))) return;
+      from = at + 1;
+    }
+    pieces = [text.subarray(from)];
   });
 }
 

@@ -3983,7 +3983,7 @@ export type Tool = {
         [key: string]: unknown;
     };
     /**
-     * Runner: memory and finish (built in), module (of the operator), sandbox (uploaded code) or http. Beyond Letta.
+     * Runner: memory and finish (built in), module (of the operator), sandbox (uploaded code), python (uploaded Python) or http. Beyond Letta.
      */
     kind: string;
     /**
@@ -4086,7 +4086,7 @@ export type ToolCreate = {
      */
     source_code?: string | null;
     /**
-     * `javascript` and `typescript` run in a sandbox and need json_schema; `http` is a request. Default: `python`, of which only the names of built-in tools are taken.
+     * `python` runs in a jail, and its annotations and docstring serve as schema; `javascript` and `typescript` run in a sandbox and need json_schema; `http` is a request. Default: `python`.
      */
     source_type?: string | null;
     json_schema?: {
@@ -4120,7 +4120,7 @@ export type ToolCreate = {
      */
     network?: Array<string> | null;
     /**
-     * Names of the secrets that the code may read as process.env. Beyond Letta.
+     * Names of the secrets that the code may read as process.env or os.environ. Beyond Letta.
      */
     secrets?: Array<string> | null;
     http?: HttpTool | null;
@@ -4285,7 +4285,7 @@ export type ToolUpdate = {
      */
     source_code?: string | null;
     /**
-     * `javascript` and `typescript` run in a sandbox and need json_schema; `http` is a request. Default: `python`, of which only the names of built-in tools are taken.
+     * `python` runs in a jail, and its annotations and docstring serve as schema; `javascript` and `typescript` run in a sandbox and need json_schema; `http` is a request. Default: `python`.
      */
     source_type?: string | null;
     json_schema?: {
@@ -4319,7 +4319,7 @@ export type ToolUpdate = {
      */
     network?: Array<string> | null;
     /**
-     * Names of the secrets that the code may read as process.env. Beyond Letta.
+     * Names of the secrets that the code may read as process.env or os.environ. Beyond Letta.
      */
     secrets?: Array<string> | null;
     http?: HttpTool | null;

@@ -21,7 +21,7 @@ export function createPythonRunner(
       const source = await parts.readCode(code_sha256);
       if (source === null) return failed(request, 'The code of this tool is not stored any more.');
       const values = await parts.readSecrets(request.agent_id, secrets);
-      const opened = await jail.get().catch((error: unknown) => String((error as Error).message));
+      const opened = await jail.get().catch((error: unknown) => (error as Error).message);
       if (typeof opened === 'string') return failed(request, `This worker cannot run Python: ${opened}.`);
       const { call_id, tool_name, timeout_ms, result_char_limit } = request;
       const fetches = { requests: 0, chars: 0 };
