@@ -14,6 +14,7 @@ export async function openHostilePython(): Promise<HostileHost> {
   const jail = await openPythonJail();
   return {
     layers: jail.layers.map((layer) => `on  ${layer} (Python ${jail.version})`),
+    startsProcesses: true,
     neighbour: HARMLESS,
     async call({ name, code, network = [], arguments: given = {} }, timeout_ms) {
       const fetches = { requests: 0, chars: 0 };

@@ -12,6 +12,8 @@ import type { HostileProgram, HostileReply } from './programs.ts';
 export interface HostileHost {
   /** Its layers, one a line. */
   readonly layers: readonly string[];
+  /** Whether each call starts a process, whose start is no time of the program. */
+  readonly startsProcesses: boolean;
   /** A program whose result is `{"sum":6000}`. */
   readonly neighbour: HostileProgram;
   /** Runs a program. Never rejects. */
@@ -55,6 +57,7 @@ export async function startHostileHost(): Promise<HostileHost> {
   const host = await startSandboxHost({ fetch: answer, threads: 2 });
   return {
     layers: host.layers.map(({ name, holds, reason }) => `${holds ? 'on ' : 'off'} ${name} ${reason ?? ''}`),
+    startsProcesses: false,
     neighbour: HARMLESS,
     call: (program, timeout_ms) => host.runCall(toRequest(program, timeout_ms)),
     memoryMb: () => residentMb(host.pid()),
@@ -89,9 +92,16 @@ async function callNeighbour(host: HostileHost): Promise<string | undefined> {
   return status === 'succeeded' && result === '{"sum":6000}' ? undefined : `neighbour ${status}: ${result}`;
 }
 
-/** Calls the neighbour once per thread, so that both threads are up. */
-export async function warmUp(host: HostileHost, rounds: number): Promise<void> {
-  for (let at = 0; at < rounds; at += 1) await Promise.all([callNeighbour(host), callNeighbour(host)]);
+/** Calls the neighbour twice at a time. Returns the median time of a call. Unit: milliseconds. */
+export async function warmUp(host: HostileHost, rounds: number): Promise<number> {
+  const times: number[] = [];
+  const call = async (): Promise<void> => {
+    const startedAt = performance.now();
+    await callNeighbour(host);
+    times.push(performance.now() - startedAt);
+  };
+  for (let at = 0; at < rounds; at += 1) await Promise.all([call(), call()]);
+  return times.toSorted((a, b) => a - b)[rounds] ?? 0;
 }
 
 /** Runs a program beside the neighbour. */
