@@ -118,8 +118,6 @@ const MEMORY = [
       'a dict that grows': 'x = {}\ni = 0\nwhile True:\n  x[i] = str(i) * 10\n  i += 1',
       'a set that grows': 'x = set()\ni = 0\nwhile True:\n  x.add(i)\n  i += 1',
       'small objects': 'x = None\nwhile True: x = (x, object())',
-      'objects with a name each':
-        'x = type("X", (), {})()\ni = 0\nwhile True:\n  setattr(x, "n" + str(i) * 20, i)\n  i += 1',
       classes: 'x = []\nwhile True: x.append(type("X", (), {}))',
       'a repeated list': 'return len([0] * 10**11)',
       'a range as list': 'return len(list(range(10**11)))',
@@ -137,6 +135,8 @@ const MEMORY = [
     { status: 'failed' },
   ),
   ...bodies('memory', {
+    'objects with a name each':
+      'x = type("X", (), {})()\ni = 0\nwhile True:\n  setattr(x, "n" + str(i) * 20, i)\n  i += 1',
     'an error that holds it': 'x = [bytearray(1_000_000) for i in range(150)]\nraise ValueError(x)',
     'a list of lists without an end as a result': 'x = []\nfor i in range(100): x = [x, x]\nreturn x',
     'a large result': 'return "x" * 60_000_000',
