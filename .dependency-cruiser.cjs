@@ -30,6 +30,7 @@ const order = [
   only('libs/queue/src', ['libs/agent-core/src']),
   only('libs/egress/src', ['libs/agent-core/src']),
   only('libs/mcp/src', ['libs/agent-core/src', 'libs/egress/src']),
+  only('libs/python-jail/src', []),
   only('libs/db/src', ['libs/agent-core/src', 'libs/services/src']),
   only('libs/intake/src', ['libs/agent-core/src', 'libs/db/src', 'libs/queue/src', 'libs/services/src']),
   // A verb takes the transaction or connection it is given, and never another verb's work.

@@ -15,6 +15,7 @@ COPY libs/db/package.json libs/db/
 COPY libs/egress/package.json libs/egress/
 COPY libs/intake/package.json libs/intake/
 COPY libs/mcp/package.json libs/mcp/
+COPY libs/python-jail/package.json libs/python-jail/
 COPY libs/queue/package.json libs/queue/
 COPY libs/services/package.json libs/services/
 # Optional dependencies are embedded Postgres and speed-ups; a container is given its services. No install script runs.
@@ -39,6 +40,8 @@ COPY scripts/dashboard scripts/dashboard
 RUN node scripts/build-dashboard.ts
 
 FROM node:24.21-bookworm-slim
+# For uploaded Python, which runs only where the container may open user namespaces.
+RUN apt-get update && apt-get install -y --no-install-recommends bubblewrap python3 && rm -rf /var/lib/apt/lists/*
 ENV NODE_ENV=production \
     HOST=0.0.0.0 \
     PORT=8283 \
@@ -50,6 +53,7 @@ COPY libs/db/src libs/db/src
 COPY libs/egress/src libs/egress/src
 COPY libs/intake/src libs/intake/src
 COPY libs/mcp/src libs/mcp/src
+COPY libs/python-jail/src libs/python-jail/src
 COPY libs/queue/src libs/queue/src
 COPY libs/services/src libs/services/src
 COPY apps/api/src apps/api/src

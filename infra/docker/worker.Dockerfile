@@ -17,6 +17,7 @@ COPY libs/db/package.json libs/db/
 COPY libs/egress/package.json libs/egress/
 COPY libs/intake/package.json libs/intake/
 COPY libs/mcp/package.json libs/mcp/
+COPY libs/python-jail/package.json libs/python-jail/
 COPY libs/queue/package.json libs/queue/
 COPY libs/services/package.json libs/services/
 # Optional dependencies are embedded Postgres and speed-ups; a container is given its services. No install script runs.
@@ -24,6 +25,8 @@ RUN --mount=type=cache,target=/root/.npm \
     npm ci --omit=dev --omit=optional --ignore-scripts --no-audit --no-fund --workspace @nightshift/worker
 
 FROM node:24.21-bookworm-slim
+# For uploaded Python, which runs only where the container may open user namespaces.
+RUN apt-get update && apt-get install -y --no-install-recommends bubblewrap python3 && rm -rf /var/lib/apt/lists/*
 ENV NODE_ENV=production \
     HEALTH_HOST=0.0.0.0 \
     HEALTH_PORT=8284 \
@@ -35,6 +38,7 @@ COPY libs/db/src libs/db/src
 COPY libs/egress/src libs/egress/src
 COPY libs/intake/src libs/intake/src
 COPY libs/mcp/src libs/mcp/src
+COPY libs/python-jail/src libs/python-jail/src
 COPY libs/queue/src libs/queue/src
 COPY libs/services/src libs/services/src
 COPY apps/tool-host/src apps/tool-host/src

@@ -1,5 +1,8 @@
 import type { SandboxReply, SandboxStatus } from '../../apps/sandbox-host/src/index.ts';
 
+/** The part of a reply that is checked, of any language. */
+export type HostileReply = Pick<SandboxReply, 'status' | 'result' | 'stdout' | 'stderr'>;
+
 /** A hostile tool, the body of an exported function or a whole module. */
 export interface HostileProgram {
   readonly name: string;
@@ -11,7 +14,7 @@ export interface HostileProgram {
   /** The expected result. */
   readonly result?: string | RegExp;
   /** Returns a problem with the reply. */
-  readonly problem?: (reply: SandboxReply) => string | undefined;
+  readonly problem?: (reply: HostileReply) => string | undefined;
 }
 
 type Programs = Readonly<Record<string, string>>;

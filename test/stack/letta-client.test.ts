@@ -1,7 +1,15 @@
 import type {} from '../global-setup.ts';
 import { Letta } from '@letta-ai/letta-client';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { openPythonJail } from '../../libs/python-jail/src/index.ts';
 import { newWork, openStackHouse, type StackHouse } from './house.ts';
+
+/** Why uploaded Python cannot run here; undefined where it can. */
+const noJail = await openPythonJail().then(
+  (jail) => jail.close(),
+  (error: unknown) => String(error),
+);
+if (noJail !== undefined) process.stderr.write(`A tool in Python is not tested: ${noJail}\n`);
 
 let house: StackHouse;
 let client: Letta;
@@ -110,6 +118,43 @@ test("Letta's client creates, changes, attaches, tries and deletes a tool in Typ
   await client.tools.delete(created.id);
   await expect(client.tools.retrieve(created.id)).rejects.toMatchObject({ status: 404 });
 });
+
+test.skipIf(noJail !== undefined)(
+  "Letta's client creates a tool in Python without a schema, whose result reaches the model",
+  async () => {
+    const source_code = `
+import os
+from datetime import date
+
+def days_between(start: str, end: str) -> dict:
+    """Counts the days between two dates.
+
+    Args:
+        start (str): The first date, as 2026-01-31.
+        end (str): The last date.
+    """
+    return {"days": (date.fromisoformat(end) - date.fromisoformat(start)).days, "agent": os.environ["LETTA_AGENT_ID"]}
+`;
+    const created = await client.tools.create({ source_code });
+    expect(created).toMatchObject({
+      name: 'days_between',
+      description: 'Counts the days between two dates.',
+      json_schema: { parameters: { required: ['start', 'end'] } },
+    });
+    const agent_id = await createAgent('Pia');
+    await client.agents.tools.attach(created.id, { agent_id });
+    const args = { start: '2026-11-01', end: '2026-11-28' };
+    const { id } = await client.batches.create({
+      requests: [{ agent_id, input: JSON.stringify({ tool: 'days_between', args }) }],
+    });
+    expect(await untilEnded(id)).toMatchObject({ status: 'completed' });
+    const { items } = await client.agents.messages.list(agent_id, { order: 'asc' });
+    expect(items.find(({ message_type }) => message_type === 'tool_return_message')).toMatchObject({
+      status: 'success',
+      tool_return: JSON.stringify({ days: 27, agent: agent_id }),
+    });
+  },
+);
 
 test("Letta's client cancels a batch, which is cancelled at once and has an end time", async () => {
   await house.control('POST', '/rules', {

@@ -2,6 +2,7 @@ import type { PriceTable } from '@nightshift/agent-core';
 import type { Database } from '@nightshift/db';
 import type { SecretsKeys } from '@nightshift/intake';
 import type { QueueBackendName, Signal } from '@nightshift/queue';
+import type { PythonJail } from '@nightshift/python-jail';
 import type { LogStatus } from '@nightshift/services';
 import type { FastifyBaseLogger, FastifyInstance, RawServerDefault } from 'fastify';
 import type { ZodTypeProvider } from 'fastify-type-provider-zod';
@@ -44,6 +45,8 @@ export interface Context {
   readonly secretsKeys: SecretsKeys;
   /** Whether MCP servers may have addresses inside a private network. */
   readonly toolsAllowPrivate: boolean;
+  /** Opens the jail of uploaded Python, once. Throws: Error that says why there is none. */
+  openPython(): Promise<PythonJail>;
   readonly version: string;
   /** Downloads that this process sends, and their limit. */
   readonly downloads: { open: number; readonly max: number };

@@ -11,6 +11,7 @@ import {
   type EventPlace,
 } from '@nightshift/db';
 import { NO_SECRETS_KEYS, type SecretsKeys } from '@nightshift/intake';
+import { openPythonJail } from '@nightshift/python-jail';
 import Fastify, { LogController, type FastifyServerOptions } from 'fastify';
 import { serializerCompiler, validatorCompiler, type ZodTypeProvider } from 'fastify-type-provider-zod';
 import { requireKey } from './auth.ts';
@@ -65,6 +66,8 @@ export interface ServerDeps {
   readonly secretsKeys?: SecretsKeys;
   /** Default: false. */
   readonly toolsAllowPrivate?: boolean;
+  /** Default: the machine's jail, opened at the first upload of Python. */
+  readonly openPython?: Context['openPython'];
   /** Limit of all bodies and derived data held at once. Unit: bytes. Default: {@link BODY_BYTES_TOGETHER_MAX}. */
   readonly bodyBytesMax?: number;
   /** Most event streams at once. Default: {@link EVENT_STREAMS_MAX}. */
@@ -175,6 +178,7 @@ export function buildServer(deps: ServerDeps): App {
     prices: deps.prices ?? SHIPPED_PRICES,
     secretsKeys: deps.secretsKeys ?? NO_SECRETS_KEYS,
     toolsAllowPrivate: deps.toolsAllowPrivate ?? false,
+    openPython: deps.openPython ?? onceOpened(openPythonJail),
     version: API_VERSION,
     ...streamSources(deps.db, (error) => app.log.warn({ err: error }, 'event_stream')),
     streams,
@@ -203,6 +207,18 @@ export function buildServer(deps: ServerDeps): App {
     sessionLinks(keyed, context, apiKey);
   });
   return app;
+}
+
+/** Keeps an opened jail. After a failure the next call tries again, so that an operator can mend it. */
+function onceOpened(open: Context['openPython']): Context['openPython'] {
+  let opened: ReturnType<Context['openPython']> | undefined;
+  return () => {
+    opened ??= open().catch((error: unknown) => {
+      opened = undefined;
+      throw error;
+    });
+    return opened;
+  };
 }
 
 /** Creates the sources of event streams. */

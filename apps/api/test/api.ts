@@ -34,8 +34,8 @@ export interface TestApi {
   close(): Promise<void>;
 }
 
-/** Opens a server with its own database, called without a network. */
-export async function openApi(more: { readonly toolsAllowPrivate?: boolean } = {}): Promise<TestApi> {
+/** Opens a server with its own database, called without a network. `more`: dependencies besides the usual. */
+export async function openApi(more: Partial<Parameters<typeof buildServer>[0]> = {}): Promise<TestApi> {
   const database = await openTestDatabase(inject('postgresUrl'));
   const signals: Signal[] = [];
   const app = buildServer({

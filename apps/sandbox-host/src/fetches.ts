@@ -51,7 +51,7 @@ function readHeaders(headers: unknown): Record<string, string> {
 /** Carries a request out. Never rejects. */
 export async function answerFetch(
   text: string,
-  request: SandboxRequest,
+  request: Pick<SandboxRequest, 'call_id' | 'network'>,
   budget: FetchBudget,
   fetch: SandboxFetch,
   signal: AbortSignal,

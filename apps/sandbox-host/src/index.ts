@@ -13,5 +13,6 @@ export {
   type SandboxStatus,
   type SideEffects,
 } from './contract.ts';
+export { answerFetch } from './fetches.ts';
 export type { SandboxLayer } from './jail.ts';
 export { startSandboxHost, type SandboxHost, type SandboxHostOptions } from './start-sandbox-host.ts';

@@ -6,6 +6,7 @@ import {
   openProcessLog,
   startFailure,
 } from '@nightshift/services';
+import { openPythonJail } from '@nightshift/python-jail';
 import { startNetHost } from '@nightshift/net-host';
 import { startSandboxHost } from '@nightshift/sandbox-host';
 import { startToolHost } from '@nightshift/tool-host';
@@ -21,6 +22,7 @@ import { createLazyHost } from './tools/lazy-host.ts';
 import { createMcpRunner } from './tools/mcp/mcp-runner.ts';
 import { createMcpServerReader } from './tools/mcp/server-reader.ts';
 import { createModuleRunner } from './tools/module/module-runner.ts';
+import { createPythonRunner } from './tools/python/python-runner.ts';
 import { createCodeCache } from './tools/sandbox/code-cache.ts';
 import { createSandboxFetch } from './tools/sandbox/sandbox-fetch.ts';
 import { createSandboxRunner } from './tools/sandbox/sandbox-runner.ts';
@@ -80,14 +82,26 @@ for (const problem of tools.listProblems()) always.warn({ ...problem }, 'tool mo
 const db = connect(pool);
 const netHost = createLazyHost(() => startNetHost({ onLog: (line) => log.warn(line) }));
 const readSecrets = createSecretReader(db, config.secrets_keys);
+const readCode = createCodeCache((sha256) => readToolCode(db, DEFAULT_PROJECT_ID, sha256));
+const fetchOfCode = createSandboxFetch(netHost, config.tools_allow_private);
 const sandboxHost = createLazyHost(async () => {
   const host = await startSandboxHost({
-    fetch: createSandboxFetch(netHost, config.tools_allow_private),
+    fetch: fetchOfCode,
     threads: SANDBOX_THREADS,
     onLog: (line) => log.warn(line),
   });
   always.info({ layers: host.layers }, 'the sandbox host is up');
   return host;
+});
+const pythonJail = createLazyHost(async () => {
+  try {
+    const jail = await openPythonJail();
+    always.info({ version: jail.version, layers: jail.layers }, 'the Python jail is up');
+    return jail;
+  } catch (error) {
+    always.error({ reason: (error as Error).message }, 'there is no Python jail; calls to Python tools fail');
+    throw error;
+  }
 });
 
 const mcp: McpOfferParts = {
@@ -107,9 +121,10 @@ const starting = startWorker(config, {
     module: createModuleRunner(tools, netHost),
     sandbox: createSandboxRunner(sandboxHost, {
       threads: SANDBOX_THREADS,
-      readCode: createCodeCache((sha256) => readToolCode(db, DEFAULT_PROJECT_ID, sha256)),
+      readCode,
       readSecrets,
     }),
+    python: createPythonRunner(pythonJail, { fetch: fetchOfCode, readCode, readSecrets }),
     http: createHttpRunner(netHost, { allow_private: config.tools_allow_private, readSecrets }),
     mcp: createMcpRunner(netHost, {
       ...mcp,
@@ -153,6 +168,7 @@ async function stop(signal: string): Promise<void> {
   const tidied = Promise.allSettled([
     tools.close(),
     sandboxHost.close(),
+    pythonJail.close(),
     netHost.close(),
     pool.end(),
     auditPool.end(),

@@ -74,7 +74,7 @@ const toolFields = z.strictObject({
     .string()
     .nullish()
     .describe(
-      '`javascript` and `typescript` run in a sandbox and need json_schema; `http` is a request. Default: `python`, of which only the names of built-in tools are taken.',
+      '`python` runs in a jail, and its annotations and docstring serve as schema; `javascript` and `typescript` run in a sandbox and need json_schema; `http` is a request. Default: `python`.',
     ),
   json_schema: record.nullish(),
   args_json_schema: record.nullish(),
@@ -103,7 +103,7 @@ const toolFields = z.strictObject({
     .describe('Hosts that the code may fetch from, such as api.example.com. Default: none. Beyond Letta.'),
   secrets: listOf(secretName, 50)
     .nullish()
-    .describe('Names of the secrets that the code may read as process.env. Beyond Letta.'),
+    .describe('Names of the secrets that the code may read as process.env or os.environ. Beyond Letta.'),
   http: httpRequest.nullish(),
   limits: limits.nullish(),
 });
@@ -152,7 +152,7 @@ export const toolResponse = z
     kind: z
       .string()
       .describe(
-        'Runner: memory and finish (built in), module (of the operator), sandbox (uploaded code), http or mcp. Beyond Letta.',
+        'Runner: memory and finish (built in), module (of the operator), sandbox (uploaded code), python (uploaded Python), http or mcp. Beyond Letta.',
       ),
     timeout_ms: z.int().describe('Timeout of a call. Unit: milliseconds. Beyond Letta.'),
     network: z.array(z.string()).describe('Hosts that its code may fetch from. Beyond Letta.'),

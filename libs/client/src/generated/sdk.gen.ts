@@ -462,7 +462,7 @@ export const listTools = <ThrowOnError extends boolean = false>(options?: Option
 /**
  * Create a tool, or update the tool with its name
  *
- * JavaScript and TypeScript run in a sandbox: `export function NAME`, called with its arguments in the order of the schema, required ones first. An HTTP tool is one request with templates. Open runs keep the tool as it was.
+ * Python runs in a jail: the last function of the source, or the one that the schema names. Without a schema, annotations and docstring describe it. JavaScript and TypeScript run in a sandbox: `export function NAME`, called with its arguments in the order of the schema, required ones first. An HTTP tool is one request with templates. Open runs keep the tool as it was.
  */
 export const createTool = <ThrowOnError extends boolean = false>(options: Options<CreateToolData, ThrowOnError>): RequestResult<CreateToolResponses, CreateToolErrors, ThrowOnError> => (options.client ?? client).post<CreateToolResponses, CreateToolErrors, ThrowOnError>({
     security: [{ scheme: 'bearer', type: 'http' }],
@@ -477,7 +477,7 @@ export const createTool = <ThrowOnError extends boolean = false>(options: Option
 /**
  * Create a tool, or update the tool with its name
  *
- * JavaScript and TypeScript run in a sandbox: `export function NAME`, called with its arguments in the order of the schema, required ones first. An HTTP tool is one request with templates. Open runs keep the tool as it was.
+ * Python runs in a jail: the last function of the source, or the one that the schema names. Without a schema, annotations and docstring describe it. JavaScript and TypeScript run in a sandbox: `export function NAME`, called with its arguments in the order of the schema, required ones first. An HTTP tool is one request with templates. Open runs keep the tool as it was.
  */
 export const upsertTool = <ThrowOnError extends boolean = false>(options: Options<UpsertToolData, ThrowOnError>): RequestResult<UpsertToolResponses, UpsertToolErrors, ThrowOnError> => (options.client ?? client).put<UpsertToolResponses, UpsertToolErrors, ThrowOnError>({
     security: [{ scheme: 'bearer', type: 'http' }],

@@ -4240,7 +4240,7 @@ export type Tool = {
         [key: string]: unknown;
     };
     /**
-     * Runner: memory and finish (built in), module (of the operator), sandbox (uploaded code), http or mcp. Beyond Letta.
+     * Runner: memory and finish (built in), module (of the operator), sandbox (uploaded code), python (uploaded Python), http or mcp. Beyond Letta.
      */
     kind: string;
     /**
@@ -4352,7 +4352,7 @@ export type ToolCreate = {
      */
     source_code?: string | null;
     /**
-     * `javascript` and `typescript` run in a sandbox and need json_schema; `http` is a request. Default: `python`, of which only the names of built-in tools are taken.
+     * `python` runs in a jail, and its annotations and docstring serve as schema; `javascript` and `typescript` run in a sandbox and need json_schema; `http` is a request. Default: `python`.
      */
     source_type?: string | null;
     json_schema?: {
@@ -4386,7 +4386,7 @@ export type ToolCreate = {
      */
     network?: Array<string> | null;
     /**
-     * Names of the secrets that the code may read as process.env. Beyond Letta.
+     * Names of the secrets that the code may read as process.env or os.environ. Beyond Letta.
      */
     secrets?: Array<string> | null;
     http?: HttpTool | null;
@@ -4611,7 +4611,7 @@ export type ToolUpdate = {
      */
     source_code?: string | null;
     /**
-     * `javascript` and `typescript` run in a sandbox and need json_schema; `http` is a request. Default: `python`, of which only the names of built-in tools are taken.
+     * `python` runs in a jail, and its annotations and docstring serve as schema; `javascript` and `typescript` run in a sandbox and need json_schema; `http` is a request. Default: `python`.
      */
     source_type?: string | null;
     json_schema?: {
@@ -4645,7 +4645,7 @@ export type ToolUpdate = {
      */
     network?: Array<string> | null;
     /**
-     * Names of the secrets that the code may read as process.env. Beyond Letta.
+     * Names of the secrets that the code may read as process.env or os.environ. Beyond Letta.
      */
     secrets?: Array<string> | null;
     http?: HttpTool | null;

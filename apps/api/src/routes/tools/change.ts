@@ -68,7 +68,7 @@ async function prepareChange(context: Context, tool: ToolRow, patch: ToolPatch):
   const [first] = refused;
   if (first !== undefined)
     throw new NightshiftError('invalid_argument', `${first.path} ${first.message}.`, { fields: refused });
-  const prepared = await prepareTool(tool.name, changedUpload(tool, patch));
+  const prepared = await prepareTool(context, tool.name, changedUpload(tool, patch));
   if (prepared === null) throw new Error(`Tool ${tool.name} is no uploaded tool.`);
   await assertSecrets(context, prepared);
   return { ...prepared, metadata: patch.metadata_ ?? null };

@@ -71,14 +71,15 @@ export function upsertTool(app: App, context: Context): void {
 }
 
 const UPLOADS =
-  'JavaScript and TypeScript run in a sandbox: `export function NAME`, called with its arguments in the order of the ' +
-  'schema, required ones first. An HTTP tool is one request with templates. Open runs keep the tool as it was.';
+  'Python runs in a jail: the last function of the source, or the one that the schema names. Without a schema, annotations and ' +
+  'docstring describe it. JavaScript and TypeScript run in a sandbox: `export function NAME`, called with its arguments in the ' +
+  'order of the schema, required ones first. An HTTP tool is one request with templates. Open runs keep the tool as it was.';
 
 /** Throws: `invalid_argument` for an upload that this server cannot run. */
 async function prepare(context: Context, body: ToolInput): Promise<Upload> {
   const name = nameOf(body);
   if (isMemoryTool(name)) return { builtIn: name };
-  const tool = await prepareTool(name, body);
+  const tool = await prepareTool(context, name, body);
   if (tool === null) throw refuse(name, body);
   await assertSecrets(context, tool);
   return { tool };
@@ -123,7 +124,7 @@ function nameOf(input: ToolInput): string {
 function refuse(name: string, input: ToolInput): NightshiftError {
   const language = input.source_type ?? 'python';
   const message =
-    `The tool '${name}' cannot be created: this server does not run ${language} code sent over HTTP. Send javascript, ` +
+    `The tool '${name}' cannot be created: this server does not run ${language} code sent over HTTP. Send python, javascript, ` +
     "typescript or http, or use the built-in memory tools or modules in the operator's tools folder; GET /v1/tools/ lists both.";
   return new NightshiftError('invalid_argument', message, {
     fields: [{ path: '/source_code', message: 'is not run by this server' }],

@@ -1,9 +1,8 @@
 import { createHash } from 'node:crypto';
 import {
   checkHttpTool,
-  checkInputSchema,
   FINISH_TOOL,
-  isJsonObject,
+  isMemoryTool,
   NightshiftError,
   secretNamesIn,
   toStorableText,
@@ -15,33 +14,71 @@ import { readKnownSecretNames, type NewTool, type ToolRow } from '@nightshift/db
 import { checkSource } from '@nightshift/intake';
 import type { Context } from '../../context.ts';
 import type { ToolInput, ToolPatch } from '../../schemas/tool.ts';
+import { readPython } from './python.ts';
+import { refuse } from './refuse.ts';
+import { schemaOf } from './schema-of.ts';
 
 /** Defaults of an uploaded tool: a call of unknown code is never repeated. */
 const SIDE_EFFECTS_DEFAULT = 'once';
 const TIMEOUT_MS_DEFAULT = 30_000;
 const RETURN_CHAR_LIMIT_DEFAULT = 50_000;
 
+/** Forms of tools that a caller may send. */
+const SOURCE_TYPES = ['http', 'javascript', 'typescript', 'python'] as const;
+
 const NAME = /^[a-zA-Z0-9_-]{1,64}$/;
 
 /** Whether a tool is the user's own, so that its program may be changed over the API. */
 export function isUploaded({ kind }: Pick<ToolRow, 'kind'>): boolean {
-  return kind === 'sandbox' || kind === 'http';
+  return kind === 'sandbox' || kind === 'python' || kind === 'http';
 }
 
 /**
  * Checks an uploaded or described tool and returns it as it is stored; null for a form that this server does not run.
  * Throws: `invalid_argument` with the field and, for code, the line.
  */
-export async function prepareTool(name: string, input: ToolInput): Promise<NewTool | null> {
-  const { source_type } = input;
-  if (source_type !== 'http' && source_type !== 'javascript' && source_type !== 'typescript') return null;
-  if (!NAME.test(name)) throw refuse('/json_schema/name', 'must be 1 to 64 of a-z, A-Z, 0-9, _ and -');
-  if (name === FINISH_TOOL.name)
-    throw refuse('/json_schema/name', `must not be '${name}', the name of a built-in tool`);
+export async function prepareTool(
+  { openPython }: Pick<Context, 'openPython'>,
+  named: string,
+  input: ToolInput,
+): Promise<NewTool | null> {
+  const source_type = SOURCE_TYPES.find((type) => type === (input.source_type ?? 'python'));
+  if (source_type === undefined) return null;
+  refuseRequirements(input);
+  if (source_type !== 'http' && input.http != null)
+    throw refuse('/http', "belongs to a tool with source_type 'http'");
+  if (source_type === 'python') {
+    const { source, parameters, ...read } = await readPython(openPython, named, input);
+    if (isMemoryTool(read.name))
+      throw refuse('/source_code', `must not have the function '${read.name}', the name of a built-in tool`);
+    return {
+      ...commonPart(input, source_type, read),
+      kind: 'python',
+      ...codePart(input, source, parameters),
+    };
+  }
   const input_schema = schemaOf(input);
-  const common = {
+  const common = commonPart(input, source_type, { name: named, description: '', input_schema });
+  if (source_type === 'http') return { ...common, ...httpPart(input, input_schema) };
+  const source = input.source_code;
+  if (source == null) throw refuse('/source_code', 'must be the code of the tool');
+  const json_schema = { name: named, parameters: input_schema };
+  const { code, parameters } = await checkSource({ name: named, source, source_type, json_schema });
+  return { ...common, kind: 'sandbox', ...codePart(input, code, parameters) };
+}
+
+/** The caller's settings; the description of the source serves only without another. */
+function commonPart(
+  input: ToolInput,
+  source_type: string,
+  { name, description, input_schema }: Pick<NewTool, 'name' | 'description' | 'input_schema'>,
+): Omit<NewTool, 'kind' | 'source_code' | 'source' | 'code'> {
+  const path = input.json_schema?.['name'] == null ? '/source_code' : '/json_schema/name';
+  if (!NAME.test(name)) throw refuse(path, 'must have a name of 1 to 64 of a-z, A-Z, 0-9, _ and -');
+  if (name === FINISH_TOOL.name) throw refuse(path, `must not be '${name}', the name of a built-in tool`);
+  return {
     name,
-    description: input.description ?? descriptionOf(input),
+    description: input.description ?? descriptionOf(input) ?? description,
     input_schema,
     side_effects: input.side_effects ?? SIDE_EFFECTS_DEFAULT,
     return_char_limit: input.return_char_limit ?? RETURN_CHAR_LIMIT_DEFAULT,
@@ -50,23 +87,22 @@ export async function prepareTool(name: string, input: ToolInput): Promise<NewTo
     source_type,
     tags: input.tags ?? null,
     metadata: null,
-  } as const;
-  refuseRequirements(input);
-  if (source_type === 'http') return { ...common, ...httpPart(input, input_schema) };
-  if (input.http != null) throw refuse('/http', "belongs to a tool with source_type 'http'");
-  const source = input.source_code;
-  if (source == null) throw refuse('/source_code', 'must be the code of the tool');
-  const json_schema = { name, parameters: input_schema };
-  const checked = await checkSource({ name, source, source_type, json_schema });
-  const { parameters } = checked;
-  const code = toStorableText(checked.code);
-  const program: ToolSource = {
+  };
+}
+
+function codePart(
+  input: ToolInput,
+  text: string,
+  parameters: readonly string[],
+): Pick<NewTool, 'source_code' | 'source' | 'code'> {
+  const code = toStorableText(text);
+  const source: ToolSource = {
     code_sha256: createHash('sha256').update(code).digest('hex'),
     parameters,
     ...(input.network == null ? {} : { network: input.network }),
     ...(input.secrets == null ? {} : { secrets: input.secrets }),
   };
-  return { ...common, kind: 'sandbox', source_code: source, source: program, code };
+  return { source_code: input.source_code ?? null, source, code };
 }
 
 /** Throws: `invalid_argument` for a secret that neither the project nor an agent has. */
@@ -88,13 +124,15 @@ export async function assertSecrets(
 export function changedUpload(tool: ToolRow, patch: ToolPatch): ToolInput {
   const { source } = tool;
   const { metadata_: _, ...fields } = patch;
+  // Other Python has other annotations, which are read again.
+  const isReread = tool.kind === 'python' && fields.source_code != null;
   return {
     source_type: tool.source_type,
     source_code: fields.source_code ?? tool.source_code,
     json_schema: {
       name: tool.name,
-      description: tool.description,
-      ...(fields.args_json_schema == null ? { parameters: tool.input_schema } : {}),
+      ...(isReread ? {} : { description: tool.description }),
+      ...(fields.args_json_schema == null && !isReread ? { parameters: tool.input_schema } : {}),
       ...fields.json_schema,
     },
     description: fields.description,
@@ -138,28 +176,13 @@ function httpPart(
   return { kind: 'http', source_code: null, source, code: null };
 }
 
-function schemaOf({ json_schema, args_json_schema }: ToolInput): JsonObject {
-  const named = json_schema?.['parameters'];
-  const parameters: unknown = named ?? args_json_schema ?? { type: 'object', properties: {} };
-  const path =
-    named === undefined && args_json_schema != null ? '/args_json_schema' : '/json_schema/parameters';
-  const problem = checkInputSchema(parameters);
-  if (problem !== null || !isJsonObject(parameters)) throw refuse(path, problem ?? 'must be an object');
-  return parameters;
-}
-
-function descriptionOf({ json_schema }: ToolInput): string {
+function descriptionOf({ json_schema }: ToolInput): string | null {
   const description = json_schema?.['description'];
-  return typeof description === 'string' ? description : '';
+  return typeof description === 'string' ? description : null;
 }
 
 function refuseRequirements(input: ToolInput): void {
   for (const name of ['pip_requirements', 'npm_requirements'] as const)
     if ((input[name] ?? []).length > 0)
       throw refuse(`/${name}`, 'must be empty: uploaded code runs without packages');
-}
-
-function refuse(path: string, message: string): NightshiftError {
-  const sentence = /[.]$/.test(message) ? message : `${message}.`;
-  return new NightshiftError('invalid_argument', `${path} ${sentence}`, { fields: [{ path, message }] });
 }

@@ -12,7 +12,7 @@ import { storableJson } from '../json-rows.ts';
 /** A tool that a user has uploaded or described. */
 export interface NewTool {
   readonly name: string;
-  readonly kind: 'sandbox' | 'http';
+  readonly kind: 'sandbox' | 'python' | 'http';
   readonly description: string;
   readonly input_schema: JsonObject;
   readonly side_effects: SideEffects;
@@ -67,7 +67,7 @@ export async function storeTool(
         source_type = excluded.source_type, source_code = excluded.source_code, source = excluded.source,
         tags = coalesce(${tags}::text[], tool.tags), metadata = coalesce(${metadata}::json, tool.metadata),
         updated_at = app_now()
-      where tool.kind in ('sandbox', 'http')
+      where tool.kind in ('sandbox', 'python', 'http')
     returning id
   `.execute(trx);
   const [stored] = rows;
