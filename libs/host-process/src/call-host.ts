@@ -3,8 +3,6 @@ import { superviseProcesses, type HostProcess, type ProcessesOptions } from './p
 
 /** Resends of a call whose process died before any call had started. */
 const RESENDS_MAX = 3;
-/** Bytes of a frame beside the call itself. */
-const FRAME_RESERVE_BYTES = 128;
 
 /** The end of a call that the worker's side decides. */
 export interface CallEnd {
@@ -84,6 +82,7 @@ export async function startCallHost<Call, Wire, Reply, Message extends { readonl
   type Pending = PendingCall<Call, Reply>;
   const { name, frameBytesMax, callsMax, recycleAfterCalls = Infinity, cancelGraceMs = 0 } = options;
   const spokenName = name.replace('-', ' ');
+  const closedReason = `the ${spokenName} is closed; start another one`;
   const waiting = new Map<number, Pending>();
   const callsOfSignal = new WeakMap<AbortSignal, Set<Pending>>();
   const firstReady = Promise.withResolvers<void>();
@@ -147,11 +146,17 @@ export async function startCallHost<Call, Wire, Reply, Message extends { readonl
         end(pending, `the ${spokenName} ended while the call was under way`, true);
         continue;
       }
-      const { id, json, interrupted } = pending;
+      const { id, call, json, interrupted } = pending;
+      if (!process.child.send(`{"kind":"call","id":${id},"repeated":${interrupted},${json.slice(1)}`)) {
+        const reason = `arguments are too large: the call takes ${Buffer.byteLength(json)} bytes, the limit is ${frameBytesMax}`;
+        pending.resolve(
+          options.endedReply(call, { status: 'failed', reason, started: false, unavailable: false }),
+        );
+        continue;
+      }
       process.calls.set(id, pending);
       pending.process = process;
       pending.started = options.isStartedWhenSent === true;
-      process.child.send(`{"kind":"call","id":${id},"repeated":${interrupted},${json.slice(1)}`);
       process.callsSent += 1;
       if (process.callsSent >= recycleAfterCalls) processes.replace(process);
     }
@@ -220,11 +225,10 @@ export async function startCallHost<Call, Wire, Reply, Message extends { readonl
 
   async function close(): Promise<void> {
     isClosed = true;
-    const reason = `the ${spokenName} is closed; start another one`;
-    endWaiting(reason);
+    endWaiting(closedReason);
     for (const { calls } of processes.all)
       for (const pending of calls.values())
-        end(pending, reason, pending.started || pending.interrupted, true);
+        end(pending, closedReason, pending.started || pending.interrupted, true);
     await processes.close();
   }
 
@@ -237,16 +241,10 @@ export async function startCallHost<Call, Wire, Reply, Message extends { readonl
     pid: () => processes.current?.child.pid,
     close,
     async runCall(call, json, signal) {
-      const refuse = (refusal: Partial<CallEnd> & { readonly reason: string }): Reply =>
-        options.endedReply(call, { status: 'crashed', started: false, unavailable: false, ...refusal });
-      if (isClosed)
-        return refuse({ reason: `the ${spokenName} is closed; start another one`, unavailable: true });
-      if (signal?.aborted === true) return refuse({ reason: explainGivenUp(false) });
-      const bytes = Buffer.byteLength(json) + FRAME_RESERVE_BYTES;
-      if (bytes > frameBytesMax) {
-        const reason = `arguments are too large: the call takes ${bytes} bytes, the limit is ${frameBytesMax}`;
-        return refuse({ status: 'failed', reason });
-      }
+      const refuse = (reason: string): Reply =>
+        options.endedReply(call, { status: 'crashed', reason, started: false, unavailable: isClosed });
+      if (isClosed) return refuse(closedReason);
+      if (signal?.aborted === true) return refuse(explainGivenUp(false));
       const { promise, resolve } = Promise.withResolvers<Reply>();
       const pending: Pending = {
         id: nextId++,

@@ -39,7 +39,7 @@ export interface ChildOptions {
 /** A host process. */
 export interface Child {
   readonly pid: number | undefined;
-  /** Sends a message given as JSON; dropped if the process is gone. */
+  /** Sends a message given as JSON; dropped if the process is gone. Returns false if it is larger than a frame. */
   send(json: string): boolean;
   kill(): void;
 }
@@ -107,10 +107,10 @@ export function startChild({
     });
   });
 
-  const write = createFrameWriter(toHost, frameBytesMax);
+  const writer = createFrameWriter(toHost, frameBytesMax);
   return {
     pid: child.pid,
-    send: (json) => isGone || !toHost.writable || write(json),
+    send: (json) => isGone || !toHost.writable || writer.write(json),
     kill: () => child.kill('SIGKILL'),
   };
 }

@@ -4,37 +4,51 @@ import type { Writable } from 'node:stream';
 
 const HEADER_BYTES = 4;
 
-/** Encodes a frame of `json`; undefined if that has more than `bytesMax` bytes. */
-export function encodeFrame(json: string, bytesMax: number): Buffer | undefined {
-  const bytes = Buffer.byteLength(json);
-  if (bytes > bytesMax) return undefined;
-  const frame = Buffer.allocUnsafe(HEADER_BYTES + bytes);
-  frame.write(json, frame.writeUInt32BE(bytes, 0));
-  return frame;
+/** Writes frames: those of one turn of the event loop leave in one system call. */
+export interface FrameWriter {
+  /**
+   * Writes a frame of `json`. `onLeft` is called when the frame has left this process, or cannot.
+   * Returns false if the JSON is longer than the limit.
+   */
+  write(json: string, onLeft?: () => void): boolean;
+  /** Writes the frames so far at once. */
+  flush(): void;
 }
 
-/**
- * Creates a writer of frames. The frames of one turn leave in one system call; `onLeft` is called when the frame has left
- * this process, or cannot. Returns false if the JSON exceeds `bytesMax`.
- */
-export function createFrameWriter(
-  stream: Writable,
-  bytesMax: number,
-): (json: string, onLeft?: () => void) => boolean {
-  let isCorked = false;
-  return (json, onLeft) => {
-    const frame = encodeFrame(json, bytesMax);
-    if (frame === undefined) return false;
-    if (!isCorked) {
-      isCorked = true;
-      stream.cork();
-      process.nextTick(() => {
-        isCorked = false;
-        stream.uncork();
-      });
+/** Creates a writer of frames of at most `bytesMax` bytes of JSON. */
+export function createFrameWriter(stream: Writable, bytesMax: number): FrameWriter {
+  let frames: { readonly json: string; readonly bytes: number }[] = [];
+  let listeners: (() => void)[] = [];
+  let buffered = 0;
+
+  function flush(): void {
+    if (frames.length === 0) return;
+    const buffer = Buffer.allocUnsafe(buffered);
+    let offset = 0;
+    for (const { json, bytes } of frames) {
+      offset = buffer.writeUInt32BE(bytes, offset);
+      offset += buffer.write(json, offset);
     }
-    stream.write(frame, () => onLeft?.());
-    return true;
+    const left = listeners;
+    frames = [];
+    listeners = [];
+    buffered = 0;
+    stream.write(buffer, () => {
+      for (const onLeft of left) onLeft();
+    });
+  }
+
+  return {
+    write(json, onLeft) {
+      const bytes = Buffer.byteLength(json);
+      if (bytes > bytesMax) return false;
+      if (frames.length === 0) setImmediate(flush);
+      frames.push({ json, bytes });
+      buffered += HEADER_BYTES + bytes;
+      if (onLeft !== undefined) listeners.push(onLeft);
+      return true;
+    },
+    flush,
   };
 }
 

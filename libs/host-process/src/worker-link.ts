@@ -1,6 +1,6 @@
 import { writeSync } from 'node:fs';
 import { Socket } from 'node:net';
-import { createFrameReader, createFrameWriter } from './frames.ts';
+import { createFrameReader, createFrameWriter, type FrameWriter } from './frames.ts';
 import { FROM_HOST_FD, TO_HOST_FD, type ToHost } from './messages.ts';
 
 export type { FromHost, ToHost } from './messages.ts';
@@ -10,11 +10,9 @@ export type { FromHost, ToHost } from './messages.ts';
 const PONG = JSON.stringify({ kind: 'pong' });
 
 /** Sends to the worker. A message that the worker cannot get ends the process, because the worker is gone. */
-export interface WorkerLink<Message> {
+export interface WorkerLink<Message> extends FrameWriter {
   /** Returns false if the message is larger than a frame. `onLeft` is called when it has left this process. */
   send(message: Message, onLeft?: () => void): boolean;
-  /** Sends a message given as JSON. */
-  sendJson(json: string): boolean;
 }
 
 /** Ends the process at once: a plain exit waits for threads, and native code may block one for minutes. */
@@ -42,10 +40,10 @@ export function connectToWorker<In, Out>(
 ): WorkerLink<Out> {
   const incoming = new Socket({ fd: TO_HOST_FD, readable: true, writable: false });
   const outgoing = new Socket({ fd: FROM_HOST_FD, readable: false, writable: true });
-  const write = createFrameWriter(outgoing, frameBytesMax);
+  const writer = createFrameWriter(outgoing, frameBytesMax);
   const read = createFrameReader(frameBytesMax, (value) => {
     const message = value as ToHost<unknown>;
-    if (message.kind === 'ping') write(PONG);
+    if (message.kind === 'ping') writer.write(PONG);
     else onMessage(message as In);
   });
   incoming.on('data', (piece) => {
@@ -62,8 +60,5 @@ export function connectToWorker<In, Out>(
   }
   // A stop signal often goes to the worker's whole group or unit. The worker decides how long calls may go on.
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => {});
-  return {
-    send: (message, onLeft) => write(JSON.stringify(message), onLeft),
-    sendJson: (json) => write(json),
-  };
+  return { ...writer, send: (message, onLeft) => writer.write(JSON.stringify(message), onLeft) };
 }

@@ -1,127 +1,24 @@
-import type {} from '../../../../test/global-setup.ts';
 import { longestStretchOf } from '../../../../test/cpu-time.ts';
 import { stepUuid, toWireId } from '@nightshift/agent-core';
-import { connect, type Lease } from '@nightshift/db';
-import { ToolHostUnavailableError } from '@nightshift/tool-host';
-import { afterEach, beforeEach, describe, expect, inject, test, vi } from 'vitest';
-import { composeProviderBatch } from '../../src/flows/compose-provider-batch/compose-provider-batch.ts';
-import type { FlowDeps } from '../../src/flow-parts/deps.ts';
-import type { ToolReply, ToolRequest } from '../../src/tools/runner.ts';
+import { describe, expect, test } from 'vitest';
 import type { ToolPort } from '../../../../test/runners-of.ts';
-import { ingestResults } from '../../src/flows/ingest-results/ingest-results.ts';
-import { pollProviderBatches } from '../../src/flows/poll-provider-batches/poll-provider-batches.ts';
+import type { FlowDeps } from '../../src/flow-parts/deps.ts';
 import { runToolCalls } from '../../src/flows/run-tool-calls/run-tool-calls.ts';
-import { submitProviderBatch } from '../../src/flows/submit-provider-batch/submit-provider-batch.ts';
-import { createLeaseKeeper, type HeldLease } from '../../src/leases/keeper.ts';
-import { call, LONG_CHECK, openHouse, type House, type SubmittedBatch } from './house.ts';
-
-let house: House;
-beforeEach(async () => {
-  house = await openHouse(inject('postgresUrl'), {
-    modules: (
-      [
-        ['none', 'none', 1_000],
-        ['idempotent', 'idempotent', 1_000],
-        ['once', 'once', 1_000],
-        ['wordy', 'none', 1_000_000],
-        ['checked', 'once', 1_000],
-      ] as const
-    ).map(([name, side_effects, return_char_limit]) => ({
-      name: `act_${name}`,
-      description: 'Does something in the world.',
-      input_schema: {
-        type: 'object',
-        properties: { what: { type: 'string', ...(name === 'checked' ? LONG_CHECK : {}) } },
-        required: ['what'],
-      },
-      side_effects,
-      return_char_limit,
-      timeout_ms: 1_000,
-    })),
-  });
-});
-afterEach(() => house.close());
-
-const TOOLS = ['act_none', 'act_idempotent', 'act_once', 'act_wordy', 'act_checked'] as const;
-type Tool = (typeof TOOLS)[number];
-
-/** A run for each list of calls; all calls of a list are made in one step. */
-function submitCalls(runs: readonly (readonly (readonly [Tool, string])[])[]): Promise<SubmittedBatch> {
-  return house.submit(
-    runs.map((calls) => ({
-      input: calls.map(([tool, what], index) => call(tool, { what }, index > 0)).join('\n'),
-      tools: TOOLS,
-    })),
-  );
-}
-
-/** Takes all runs to their pending calls, in one chunk. */
-async function untilActing(): Promise<void> {
-  const worker = house.worker({ settings: { chunk_lines: 1_000 } });
-  for (let round = 0; round < 200; round++) {
-    for (const flow of [composeProviderBatch, submitProviderBatch, pollProviderBatches, ingestResults]) {
-      await flow(worker);
-    }
-    const chunks = await house.rows(`select 1 from run_chunk where kind = 'tools'`);
-    if (chunks.length > 0) {
-      expect(chunks).toHaveLength(1);
-      return;
-    }
-    await new Promise((resolve) => setImmediate(resolve));
-  }
-  throw new Error('No run came to its calls.');
-}
-
-const whatOf = (request: ToolRequest): string => (request.arguments as { what: string }).what;
-
-function reply(
-  request: ToolRequest,
-  status: ToolReply['status'] = 'succeeded',
-  started = true,
-  result = `${whatOf(request)} is ${status}`,
-): ToolReply {
-  return { call_id: request.call_id, status, result, duration_ms: 1, started };
-}
-
-/** A tool host that makes its calls and records them. */
-function world(resultOf?: (request: ToolRequest) => string): { tools: ToolPort; done: ToolRequest[] } {
-  const done: ToolRequest[] = [];
-  return {
-    done,
-    tools: {
-      async runCalls(calls) {
-        done.push(...calls);
-        return calls.map((request) => reply(request, 'succeeded', true, resultOf?.(request)));
-      },
-    },
-  };
-}
-
-const timesDone = (done: readonly ToolRequest[]): Record<string, number> => {
-  const times: Record<string, number> = {};
-  for (const request of done) times[whatOf(request)] = (times[whatOf(request)] ?? 0) + 1;
-  return times;
-};
-
-async function statesOf(batch: SubmittedBatch): Promise<readonly string[]> {
-  const rows = await house.rows<{ state: string }>(
-    `select c.state from tool_call c join run r on r.id = c.run_id where r.batch_id = $1
-      order by r.ordinal, c.step_number, c.call_index`,
-    [batch.id],
-  );
-  return rows.map((row) => row.state);
-}
-
-/** Reads the results that the model received for the calls of a run. */
-async function resultsOf(
-  runId: string | undefined,
-): Promise<readonly { content: string; is_error?: boolean }[]> {
-  const [row] = await house.rows<{ content: { content: string; is_error?: boolean }[] }>(
-    `select content from message where run_id = $1 and role = 'user' and step_number = 1`,
-    [runId],
-  );
-  return row?.content ?? [];
-}
+import { composeProviderBatch } from '../../src/flows/compose-provider-batch/compose-provider-batch.ts';
+import type { ToolRequest } from '../../src/tools/runner.ts';
+import { type SubmittedBatch } from './house.ts';
+import {
+  house,
+  submitCalls,
+  untilActing,
+  whatOf,
+  reply,
+  world,
+  timesDone,
+  statesOf,
+  resultsOf,
+  refuse,
+} from './tool-call-house.ts';
 
 test('runs leave at once when the last chunk of calls has ended', async () => {
   await submitCalls([[['act_none', 'one']], [['act_none', 'two']]]);
@@ -283,14 +180,16 @@ describe('a worker that stops during its calls', () => {
       tools: {
         runCalls: (calls) =>
           Promise.reject(
-            new ToolHostUnavailableError(
-              'the tool host does not come up',
-              calls.map((request) => {
+            Object.assign(new Error('the tool host does not start'), {
+              outcomes: calls.map((request) => {
                 const what = whatOf(request);
-                const status = what === 'charged' ? 'succeeded' : 'crashed';
-                return { ...reply(request, status, !what.includes('not begun')), truncated: false };
+                return reply(
+                  request,
+                  what === 'charged' ? 'succeeded' : 'crashed',
+                  !what.includes('not begun'),
+                );
               }),
-            ),
+            }),
           ),
       },
     });
@@ -320,256 +219,6 @@ describe('a worker that stops during its calls', () => {
     await expect(working).rejects.toMatchObject({ code: 'fenced' });
     expect(done).toEqual([]);
     expect(await statesOf(batch)).toEqual(['unknown']);
-  });
-});
-
-/** Two runs with a call of each kind of side effects. */
-const ONE_OF_EACH = [
-  [['act_once', 'charge']],
-  [
-    ['act_idempotent', 'put'],
-    ['act_none', 'look'],
-  ],
-] as const;
-
-test('a cut connection before the commit loses no result, and no call is repeated', async () => {
-  const batch = await submitCalls(ONE_OF_EACH);
-  await untilActing();
-  const { tools, done } = world();
-  const cut = house.worker({
-    tools,
-    hooks: async (point) => {
-      if (point !== 'tools.before_commit') return;
-      await house.rows(
-        `select pg_terminate_backend(pid, 5000) from pg_stat_activity
-          where datname = current_database() and state = 'idle in transaction'`,
-      );
-    },
-  });
-  await expect(runToolCalls(cut)).rejects.toThrow(/terminat|connection|ECONNRESET|EPIPE/i);
-  expect(await statesOf(batch)).toEqual(['succeeded', 'succeeded', 'succeeded']);
-
-  await house.drive(house.worker({ tools }), { hasten: true });
-  expect(timesDone(done)).toEqual({ charge: 1, put: 1, look: 1 });
-  expect(await resultsOf(batch.run_ids[0])).toMatchObject([{ content: 'charge is succeeded' }]);
-});
-
-/** Refuses rows, by default as rows that cannot be stored. */
-const refuse = (table: string, test: string, when = 'insert', errcode = '22P05'): Promise<unknown[]> =>
-  house.rows(`
-    create function refuse_${table}() returns trigger language plpgsql as $$
-    begin
-      if ${test} then raise exception 'no arsenic' using errcode = '${errcode}'; end if;
-      return new;
-    end $$;
-    create trigger arsenic before ${when} on ${table} for each row execute function refuse_${table}()`);
-
-/** The error of a connection while the database is away. */
-const notConnected = (): Promise<never> =>
-  Promise.reject(Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' }));
-
-/** A worker's database that can restart: this many connections are refused then, and open connections are cut. */
-function restartable(onRefusal: () => void = () => undefined) {
-  const { pool } = house.database;
-  let refusals = 0;
-  let refused = 0;
-  const door = {
-    connect: () => {
-      if (refused === refusals) return pool.connect();
-      refused += 1;
-      onRefusal();
-      return notConnected();
-    },
-    end: () => Promise.resolve(),
-  };
-  return {
-    db: connect(door as unknown as typeof pool),
-    refused: () => refused,
-    async restart(times: number) {
-      refusals = refused + times;
-      await house.rows(
-        `select pg_terminate_backend(pid, 5000) from pg_stat_activity
-          where datname = current_database() and state = 'idle in transaction'`,
-      );
-    },
-  };
-}
-
-describe('collected results during a restart of the database', () => {
-  test('are stored as soon as it answers again, and no finished call is in doubt or repeated', async () => {
-    const batch = await submitCalls(ONE_OF_EACH);
-    await untilActing();
-    const { tools, done } = world();
-    const { db, restart, refused } = restartable();
-    const hooks = (point: string) => (point === 'tools.before_commit' ? restart(3) : undefined);
-    const worker = house.worker({ tools, hooks });
-    await expect(runToolCalls({ ...worker, db })).rejects.toThrow(/terminat|connection|ECONNRESET|EPIPE/i);
-    expect(await statesOf(batch)).toEqual(['succeeded', 'succeeded', 'succeeded']);
-    expect(refused()).toBe(3);
-
-    await house.drive(house.worker({ tools }), { hasten: true });
-    expect(timesDone(done)).toEqual({ charge: 1, put: 1, look: 1 });
-    expect(await resultsOf(batch.run_ids[0])).toMatchObject([{ content: 'charge is succeeded' }]);
-  });
-
-  test('are stored although the lease expires before the database answers', async () => {
-    const batch = await submitCalls([[['act_once', 'charge']]]);
-    await untilActing();
-    const { pool } = house.database;
-    let afterLoss = 0;
-    let held: HeldLease | undefined;
-    const door = {
-      connect: () => {
-        if (held?.signal.aborted === true) afterLoss += 1;
-        return afterLoss > 0 && afterLoss <= 3 ? notConnected() : pool.connect();
-      },
-      end: () => Promise.resolve(),
-    };
-    const db = connect(door as unknown as typeof pool);
-    const lost = new AbortController();
-    const sender = house.worker({
-      tools: world().tools,
-      hooks: (point) => {
-        if (point !== 'tools.before_commit') return Promise.resolve();
-        lost.abort();
-        return Promise.reject(Object.assign(new Error('the connection is cut'), { code: '57P01' }));
-      },
-    });
-    const keeper = createLeaseKeeper(db, sender.claimant);
-    const hold = (lease: Lease): HeldLease => {
-      const own = keeper.hold(lease);
-      held = { ...own, signal: AbortSignal.any([own.signal, lost.signal]) };
-      return held;
-    };
-    try {
-      const leases = { ...keeper, hold };
-      await expect(runToolCalls({ ...sender, db, leases })).rejects.toThrow('the connection is cut');
-    } finally {
-      keeper.close();
-    }
-    expect(afterLoss).toBeGreaterThan(3);
-    expect(await statesOf(batch)).toEqual(['succeeded']);
-  });
-
-  test('do not delay a stop: once the leases are released, one last attempt is made', async () => {
-    await submitCalls([[['act_once', 'charge']]]);
-    await untilActing();
-    const { db, restart, refused } = restartable(() => {
-      if (refused() === 2) worker.leases.close();
-    });
-    const worker: FlowDeps = house.worker({
-      tools: world().tools,
-      hooks: (point) => (point === 'tools.before_commit' ? restart(Infinity) : undefined),
-    });
-    await expect(runToolCalls({ ...worker, db })).rejects.toThrow(/terminat|connection|ECONNRESET|EPIPE/i);
-    expect(refused()).toBe(3);
-  });
-
-  test('are given up if it stays away, however long the lease lasts', async () => {
-    const batch = await submitCalls([[['act_once', 'charge']]]);
-    await untilActing();
-    const { db, restart, refused } = restartable(() => vi.advanceTimersByTime(11_000));
-    const worker = house.worker({
-      lease_duration_ms: 600_000,
-      tools: world().tools,
-      hooks: (point) => (point === 'tools.before_commit' ? restart(Infinity) : undefined),
-    });
-    vi.useFakeTimers({ toFake: ['performance'] });
-    try {
-      await expect(runToolCalls({ ...worker, db })).rejects.toThrow(/terminat|connection|ECONNRESET|EPIPE/i);
-    } finally {
-      vi.useRealTimers();
-    }
-    expect(refused()).toBe(4);
-    expect(await statesOf(batch)).toEqual(['running']);
-  });
-
-  test.each([
-    ['the rest of its chunk is read', 60],
-    ['it is handled apart from its chunk', 40],
-  ])('are stored for a run whose commit timed out, if that comes before %s', async (_when, runs) => {
-    await refuse('message', `new.content::text like '%arsenic%'`, 'insert', '57014');
-    const batch = await submitCalls(
-      Array.from({ length: runs }, (_, index) =>
-        index === 3
-          ? [
-              ['act_once', 'charge'],
-              ['act_wordy', 'ask'],
-            ]
-          : [['act_wordy', `read ${index}`]],
-      ),
-    );
-    await untilActing();
-    const { tools, done } = world((request) => (whatOf(request) === 'ask' ? 'arsenic' : 'lace'));
-    const { db, restart } = restartable();
-    const hooks = (point: string) => (point === 'tools.after_commit' ? restart(1) : undefined);
-    const worker = house.worker({ tools, hooks });
-    await expect(runToolCalls({ ...worker, db })).rejects.toMatchObject({ code: 'ECONNREFUSED' });
-    expect((await statesOf(batch)).slice(3, 5)).toEqual(['succeeded', 'succeeded']);
-
-    await house.rows('drop trigger arsenic on message');
-    await house.drive(house.worker({ tools }), { hasten: true });
-    expect(Object.values(timesDone(done))).toEqual(Array.from({ length: runs + 1 }, () => 1));
-    expect(await resultsOf(batch.run_ids[3])).toMatchObject([{ content: 'lace' }, { content: 'arsenic' }]);
-  });
-});
-
-describe('results that cannot be stored', () => {
-  const eight = (): Promise<SubmittedBatch> =>
-    submitCalls(
-      Array.from({ length: 8 }, (_, index) => [
-        ['act_once', `charge ${index}`],
-        ['act_idempotent', `put ${index}`],
-        ['act_none', `look ${index}`],
-      ]),
-    );
-
-  test.each([
-    ['in the message', ['message']],
-    ['anywhere', ['message', 'tool_call']],
-  ])('%s end their own run, and no call is made twice, its own or a neighbour’s', async (_where, tables) => {
-    if (tables.includes('message'))
-      await refuse('message', `new.role = 'user' and new.content::text like '%arsenic%'`);
-    if (tables.includes('tool_call'))
-      await refuse('tool_call', `new.held_result like '%arsenic%'`, 'insert or update');
-    const batch = await eight();
-    await untilActing();
-    const { tools, done } = world((request) => (whatOf(request) === 'charge 3' ? 'arsenic' : 'lace'));
-    await house.drive(house.worker({ tools }), { hasten: true });
-
-    expect(Object.keys(timesDone(done))).toHaveLength(24);
-    expect(done).toHaveLength(24);
-    expect((await house.runsOf(batch.id)).map((run) => run.stop_reason)).toEqual(
-      Array.from({ length: 8 }, (_, index) => (index === 3 ? 'poison' : 'end_turn')),
-    );
-    const states = await statesOf(batch);
-    expect(states.filter((_, index) => Math.floor(index / 3) !== 3)).toEqual(
-      Array.from({ length: 21 }, () => 'succeeded'),
-    );
-    expect(await resultsOf(batch.run_ids[3])).toMatchObject(
-      Array.from({ length: 3 }, () => ({ is_error: true })),
-    );
-    expect(await house.rows('select 1 from run_chunk')).toEqual([]);
-  });
-
-  test('for a temporary reason cost no run a result or a second call', async () => {
-    await refuse('message', `new.role = 'user' and new.step_number = 1`);
-    const batch = await eight();
-    await untilActing();
-    const { tools, done } = world();
-    const worker: FlowDeps = house.worker({ tools });
-    expect(await runToolCalls(worker)).toMatchObject({ outcome: 'poison', left: 8, poisoned: 0 });
-    await house.rows('drop trigger arsenic on message');
-    await house.drive(worker, { hasten: true });
-    expect(done).toHaveLength(24);
-    expect((await house.runsOf(batch.id)).map((run) => run.stop_reason)).toEqual(
-      Array.from({ length: 8 }, () => 'end_turn'),
-    );
-    expect(await resultsOf(batch.run_ids[5])).toMatchObject([
-      { content: 'charge 5 is succeeded' },
-      { content: 'put 5 is succeeded' },
-      { content: 'look 5 is succeeded' },
-    ]);
   });
 });
 
@@ -654,58 +303,6 @@ test('a once call that timed out after its start is unknown, and the model is to
   ]);
 });
 
-describe('a slow call', () => {
-  test('holds up its own run alone: its neighbours go on under the same lease', async () => {
-    const batch = await submitCalls([
-      [['act_none', 'slow']],
-      [['act_none', 'quick']],
-      [['act_once', 'charge']],
-    ]);
-    await untilActing();
-    const slow = Promise.withResolvers<void>();
-    const { tools, done } = world();
-    const states = async (): Promise<string> =>
-      (await house.runsOf(batch.id)).map((run) => run.state).join(' ');
-    const working = runToolCalls(slowed(house.worker({ tools }), slow.promise));
-    await expect.poll(states).toBe('acting ready ready');
-    const [chunk] = await house.rows<{ run_ids: string[]; lease_owner: string | null }>(
-      `select run_ids, lease_owner from run_chunk where kind = 'tools'`,
-    );
-    expect(chunk?.run_ids).toEqual([batch.run_ids[0]]);
-    expect(chunk?.lease_owner).not.toBeNull();
-    slow.resolve();
-    expect(await working).toMatchObject({ worked: true, runs: 3, calls: 3 });
-    expect(await states()).toBe('ready ready ready');
-    expect(timesDone(done)).toEqual({ slow: 1, quick: 1, charge: 1 });
-  });
-
-  test('leaves the results of its neighbours committed when its worker dies, and is made again', async () => {
-    const batch = await submitCalls([
-      [['act_none', 'slow']],
-      [
-        ['act_none', 'quick'],
-        ['act_once', 'charge'],
-      ],
-    ]);
-    await untilActing();
-    const first = world();
-    const committed = Promise.withResolvers<void>();
-    const doomed = house.worker({
-      owner: 'doomed',
-      tools: first.tools,
-      hooks: (point) => (point === 'tools.after_commit' ? committed.resolve() : undefined),
-    });
-    void runToolCalls(slowed(doomed, new Promise(() => undefined))).catch(() => undefined);
-    await committed.promise;
-    await house.bury(doomed);
-    const { tools, done } = world();
-    await house.drive(house.worker({ tools }), { hasten: true });
-    expect(timesDone(first.done)).toEqual({ quick: 1, charge: 1 });
-    expect(timesDone(done)).toEqual({ slow: 1 });
-    expect(await statesOf(batch)).toEqual(['succeeded', 'succeeded', 'succeeded']);
-  });
-});
-
 describe('places of calls that must not be repeated', () => {
   /** The runs of a chunk with more such calls than may be in doubt. */
   const many = (): Promise<SubmittedBatch> =>
@@ -746,117 +343,6 @@ describe('places of calls that must not be repeated', () => {
       new Set(['end_turn']),
     );
   });
-});
-
-test('calls that a stop has ended just before the commit are left to the next worker', async () => {
-  const batch = await submitCalls([[['act_none', 'quick']], [['act_none', 'slow']]]);
-  await untilActing();
-  const { tools, done } = world();
-  const stopped: FlowDeps = house.worker({
-    tools,
-    hooks: (point) => (point === 'tools.after_calls' ? stopped.leases.close() : undefined),
-  });
-  const whenStopped = Promise.withResolvers<void>();
-  const ending: FlowDeps = {
-    ...stopped,
-    tools: {
-      ...stopped.tools,
-      async run(request, options) {
-        if (whatOf(request) === 'quick') return stopped.tools.run(request, options);
-        options.signal.addEventListener('abort', () => whenStopped.resolve());
-        await whenStopped.promise;
-        return reply(request, 'crashed', true, 'the caller gave up');
-      },
-    },
-  };
-  expect(await runToolCalls(ending)).toMatchObject({ outcome: 'given_back' });
-  await house.drive(house.worker({ tools }), { hasten: true });
-  expect(timesDone(done)).toEqual({ quick: 1, slow: 1 });
-  expect(await statesOf(batch)).toEqual(['succeeded', 'succeeded']);
-});
-
-test('a failed commit of one run breaks off no call of another', async () => {
-  const batch = await submitCalls([[['act_none', 'quick']], [['act_once', 'slow']]]);
-  await untilActing();
-  const slow = Promise.withResolvers<void>();
-  const { tools, done } = world();
-  const cut = house.worker({
-    tools,
-    hooks: (point) => {
-      if (point !== 'tools.before_commit') return;
-      setImmediate(() => slow.resolve());
-      throw Object.assign(new Error('the connection is cut'), { code: '57P01' });
-    },
-  });
-  await expect(runToolCalls(slowed(cut, slow.promise))).rejects.toThrow('the connection is cut');
-  expect(await statesOf(batch)).toEqual(['succeeded', 'succeeded']);
-  await house.drive(house.worker({ tools }), { hasten: true });
-  expect(timesDone(done)).toEqual({ quick: 1, slow: 1 });
-});
-
-/** Holds back the calls named `slow` until `whenSlow`. */
-function slowed(worker: FlowDeps, whenSlow: Promise<void>): FlowDeps {
-  const { tools } = worker;
-  return {
-    ...worker,
-    tools: {
-      ...tools,
-      async run(request, options) {
-        if (whatOf(request) === 'slow') await whenSlow;
-        return tools.run(request, options);
-      },
-    },
-  };
-}
-
-test('long results are stored before further calls are made, each once', async () => {
-  const batch = await submitCalls(
-    Array.from({ length: 60 }, (_, index) => [
-      ['act_wordy', `a ${index}`],
-      ['act_wordy', `b ${index}`],
-    ]),
-  );
-  await untilActing();
-  const { tools, done } = world();
-  const begunWith: number[] = [];
-  const worker = house.worker({
-    tools: {
-      async runCalls(calls, options) {
-        const [stored] = await house.rows<{ runs: number }>(
-          `select count(*)::int as runs from run where state = 'ready'`,
-        );
-        begunWith.push(stored?.runs ?? -1);
-        return tools.runCalls(calls, options);
-      },
-    },
-  });
-  await runToolCalls(worker);
-  expect(begunWith).toEqual([0, 25, 50]);
-  expect(new Set(done.map((request) => request.call_id)).size).toBe(120);
-  expect(await house.rows('select 1 from run_chunk where kind = $1', ['tools'])).toEqual([]);
-  await house.drive(worker);
-  expect(done).toHaveLength(120);
-  expect(await house.runsOf(batch.id)).toMatchObject(batch.run_ids.map(() => ({ stop_reason: 'end_turn' })));
-});
-
-test('a cancel during one portion of a chunk takes effect before the next', async () => {
-  const batch = await submitCalls(Array.from({ length: 60 }, (_, index) => [['act_wordy', `read ${index}`]]));
-  await untilActing();
-  const { tools, done } = world();
-  const worker = house.worker({
-    tools: {
-      async runCalls(calls, options) {
-        await house.cancel(batch.id);
-        return tools.runCalls(calls, options);
-      },
-    },
-  });
-  await runToolCalls(worker);
-  expect(done).toHaveLength(50);
-  expect((await statesOf(batch)).slice(48, 52)).toEqual(['succeeded', 'succeeded', 'failed', 'failed']);
-  expect(await resultsOf(batch.run_ids[59])).toMatchObject([
-    { content: 'The batch was cancelled before this call was made.', is_error: true },
-  ]);
 });
 
 test('a chunk that crashes workers comes back in halves, and a single run that crashes them ends', async () => {
