@@ -135,7 +135,7 @@ module.exports = {
       severity: 'error',
       from: {
         path: '^apps/[^/]+/src/',
-        pathNot: ['^apps/[^/]+/src/(main|index)[.]ts$', '^apps/(tool|net)-host/src/(child|client|threads)[.]ts$'],
+        pathNot: ['^apps/[^/]+/src/(main|index)[.]ts$', '^apps/(tool|net)-host/src/(client|threads)[.]ts$'],
       },
       to: { path: '^apps/[^/]+/src/config[.]ts$', dependencyTypesNot: ['type-only'] },
     },

@@ -57,10 +57,9 @@ await threads.warm(
 scheduler = createScheduler(catalog, threads.pools, settings, {
   sendOutcome: (id, outcome) => link.write(`{"kind":"ended","id":${id},"reply":${outcome}}`),
   sendStarting: (ids) =>
-    new Promise((resolve) => {
-      link.send({ kind: 'starting', ids }, resolve);
-      link.flush();
-    }),
+    new Promise((resolve) =>
+      link.writeNow(JSON.stringify({ kind: 'starting', ids } satisfies FromToolHost), resolve),
+    ),
   log,
   giveUp(reason) {
     log(`${reason}; the tool host ends and will be started anew`);

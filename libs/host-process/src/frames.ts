@@ -4,52 +4,55 @@ import type { Writable } from 'node:stream';
 
 const HEADER_BYTES = 4;
 
-/** Writes frames: those of one turn of the event loop leave in one system call. */
+/** Writes frames. `onLeft` is called when the frame has left this process, or cannot. */
 export interface FrameWriter {
-  /**
-   * Writes a frame of `json`. `onLeft` is called when the frame has left this process, or cannot.
-   * Returns false if the JSON is longer than the limit.
-   */
+  /** Writes a frame of `json`; the frames of one turn leave together. Returns false if the JSON is longer than the limit. */
   write(json: string, onLeft?: () => void): boolean;
-  /** Writes the frames so far at once. */
-  flush(): void;
+  /** Writes a frame before those of this turn: the process may be killed in it. */
+  writeNow(json: string, onLeft: () => void): void;
 }
 
 /** Creates a writer of frames of at most `bytesMax` bytes of JSON. */
 export function createFrameWriter(stream: Writable, bytesMax: number): FrameWriter {
-  let frames: { readonly json: string; readonly bytes: number }[] = [];
+  let frames: Frame[] = [];
   let listeners: (() => void)[] = [];
-  let buffered = 0;
 
   function flush(): void {
-    if (frames.length === 0) return;
-    const buffer = Buffer.allocUnsafe(buffered);
-    let offset = 0;
-    for (const { json, bytes } of frames) {
-      offset = buffer.writeUInt32BE(bytes, offset);
-      offset += buffer.write(json, offset);
-    }
     const left = listeners;
-    frames = [];
-    listeners = [];
-    buffered = 0;
-    stream.write(buffer, () => {
+    stream.write(encodeFrames(frames), () => {
       for (const onLeft of left) onLeft();
     });
+    frames = [];
+    listeners = [];
   }
 
   return {
     write(json, onLeft) {
       const bytes = Buffer.byteLength(json);
       if (bytes > bytesMax) return false;
-      if (frames.length === 0) setImmediate(flush);
-      frames.push({ json, bytes });
-      buffered += HEADER_BYTES + bytes;
+      if (frames.push({ json, bytes }) === 1) setImmediate(flush);
       if (onLeft !== undefined) listeners.push(onLeft);
       return true;
     },
-    flush,
+    writeNow(json, onLeft) {
+      stream.write(encodeFrames([{ json, bytes: Buffer.byteLength(json) }]), onLeft);
+    },
   };
+}
+
+interface Frame {
+  readonly json: string;
+  readonly bytes: number;
+}
+
+function encodeFrames(frames: readonly Frame[]): Buffer {
+  const buffer = Buffer.allocUnsafe(frames.reduce((sum, { bytes }) => sum + HEADER_BYTES + bytes, 0));
+  let offset = 0;
+  for (const { json, bytes } of frames) {
+    offset = buffer.writeUInt32BE(bytes, offset);
+    offset += buffer.write(json, offset);
+  }
+  return buffer;
 }
 
 /**

@@ -5,35 +5,32 @@ import { createFrameReader, createFrameWriter } from '../src/frames.ts';
 const BYTES_MAX = 100_000;
 const VALUES = ['', 'ä😀', { nested: [1, null] }, 'lone \ud800', 'x'.repeat(5_000)];
 
-/** Returns the bytes of the values as frames. */
-function framesOf(values: readonly unknown[]): Buffer {
+/** Returns the writes of a writer of the values. */
+async function writesOf(values: readonly unknown[], now: unknown): Promise<Buffer[]> {
   const stream = new PassThrough();
+  const writes: Buffer[] = [];
+  stream.on('data', (piece: Buffer) => writes.push(piece));
   const writer = createFrameWriter(stream, BYTES_MAX);
-  for (const value of values) writer.write(JSON.stringify(value));
-  writer.flush();
-  return stream.read() as Buffer;
+  const left = values.map(
+    (value) => new Promise<void>((resolve) => writer.write(JSON.stringify(value), resolve)),
+  );
+  left.push(new Promise((resolve) => writer.writeNow(JSON.stringify(now), resolve)));
+  await Promise.all(left);
+  return writes;
 }
 
-test('values arrive whole and in order, wherever the pipe splits them', () => {
-  const bytes = framesOf(VALUES);
+test('values arrive whole and in order, wherever the pipe splits them', async () => {
+  const bytes = Buffer.concat(await writesOf(VALUES, 'first'));
   for (const size of [1, 2, 3, 5, 7, 64, 4_999, bytes.length]) {
     const received: unknown[] = [];
     const read = createFrameReader(BYTES_MAX, (value) => received.push(value));
     for (let at = 0; at < bytes.length; at += size) read(bytes.subarray(at, at + size));
-    expect(received).toEqual(VALUES);
+    expect(received).toEqual(['first', ...VALUES]);
   }
 });
 
-test('frames of one turn leave together, and each tells when it has left', async () => {
-  const stream = new PassThrough();
-  const pieces: unknown[] = [];
-  stream.on('data', (piece) => pieces.push(piece));
-  const writer = createFrameWriter(stream, BYTES_MAX);
-  const left = VALUES.map(
-    (value) => new Promise<void>((resolve) => writer.write(JSON.stringify(value), resolve)),
-  );
-  await Promise.all(left);
-  expect(pieces).toEqual([framesOf(VALUES)]);
+test('frames of one turn leave together, except an urgent one', async () => {
+  expect(await writesOf(VALUES, 'first')).toHaveLength(2);
 });
 
 test('a frame over the limit is neither written nor read', () => {
