@@ -101,10 +101,15 @@ export function superviseProcesses<Call>(options: ProcessesOptions<Call>): Proce
     onLog(`[${name}] process gone: ${reason}${said}`, 'host');
     failedStarts = process.isReady ? 0 : failedStarts + 1;
     deathsInARow = performance.now() - process.startedMs > STABLE_AFTER_MS ? 1 : deathsInARow + 1;
-    const isGivenUp = failedStarts >= FAILED_STARTS_MAX;
+    // A successor that does not start leaves the calls to its predecessor.
+    const isGivenUp = failedStarts >= FAILED_STARTS_MAX && current === undefined;
     options.onDeath(process, reason, said, isGivenUp);
-    if (isGivenUp || current !== undefined || next !== undefined) return;
-    const delayMs = deathsInARow === 1 ? 0 : RESTART_DELAY_MS_MIN * 2 ** (deathsInARow - 2);
+    if (!isGivenUp && current === undefined && next === undefined) startSoon();
+  }
+
+  /** Starts a process, with a delay if several died in a row. */
+  function startSoon(): void {
+    const delayMs = deathsInARow < 2 ? 0 : RESTART_DELAY_MS_MIN * 2 ** (deathsInARow - 2);
     restartTimer ??= setTimeout(start, Math.min(RESTART_DELAY_MS_MAX, delayMs));
   }
 
@@ -143,7 +148,7 @@ export function superviseProcesses<Call>(options: ProcessesOptions<Call>): Proce
       if (current === undefined && next === undefined && restartTimer === undefined && !isClosed) start();
     },
     replace(process) {
-      if (process === current && next === undefined) start();
+      if (process === current && next === undefined && !isClosed) startSoon();
     },
     retire,
     close() {
