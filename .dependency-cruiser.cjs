@@ -31,6 +31,8 @@ const order = [
   only('libs/egress/src', ['libs/agent-core/src']),
   only('libs/mcp/src', ['libs/agent-core/src', 'libs/egress/src']),
   only('libs/python-jail/src', []),
+  // A jailed process reads it, so it imports nothing.
+  only('libs/host-process/src', []),
   only('libs/db/src', ['libs/agent-core/src', 'libs/services/src']),
   only('libs/intake/src', ['libs/agent-core/src', 'libs/db/src', 'libs/queue/src', 'libs/services/src']),
   // A verb takes the transaction or connection it is given, and never another verb's work.
@@ -67,9 +69,14 @@ const order = [
   only('apps/cli/src', ['libs/client/src']),
   only('apps/dashboard/src', ['libs/client/src']),
 
-  only('apps/tool-host/src', []),
-  only('apps/net-host/src', ['libs/agent-core/src', 'libs/egress/src', 'libs/mcp/src']),
-  only('apps/sandbox-host/src', []),
+  only('apps/tool-host/src', ['libs/host-process/src']),
+  only('apps/net-host/src', [
+    'libs/agent-core/src',
+    'libs/egress/src',
+    'libs/host-process/src',
+    'libs/mcp/src',
+  ]),
+  only('apps/sandbox-host/src', ['libs/host-process/src']),
   only('apps/simulator/src', []),
 ];
 
@@ -135,7 +142,7 @@ module.exports = {
       severity: 'error',
       from: {
         path: '^apps/[^/]+/src/',
-        pathNot: ['^apps/[^/]+/src/(main|index)[.]ts$', '^apps/(tool|net)-host/src/(child|threads)[.]ts$'],
+        pathNot: ['^apps/[^/]+/src/(main|index)[.]ts$', '^apps/(tool|net)-host/src/(client|threads)[.]ts$'],
       },
       to: { path: '^apps/[^/]+/src/config[.]ts$', dependencyTypesNot: ['type-only'] },
     },

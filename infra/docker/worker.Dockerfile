@@ -15,6 +15,7 @@ COPY apps/sandbox-host/package.json apps/sandbox-host/
 COPY libs/agent-core/package.json libs/agent-core/
 COPY libs/db/package.json libs/db/
 COPY libs/egress/package.json libs/egress/
+COPY libs/host-process/package.json libs/host-process/
 COPY libs/intake/package.json libs/intake/
 COPY libs/mcp/package.json libs/mcp/
 COPY libs/python-jail/package.json libs/python-jail/
@@ -36,6 +37,7 @@ COPY --from=dependencies /app ./
 COPY libs/agent-core/src libs/agent-core/src
 COPY libs/db/src libs/db/src
 COPY libs/egress/src libs/egress/src
+COPY libs/host-process/src libs/host-process/src
 COPY libs/intake/src libs/intake/src
 COPY libs/mcp/src libs/mcp/src
 COPY libs/python-jail/src libs/python-jail/src

@@ -1,7 +1,8 @@
-import { crashed, createCalls } from './calls.ts';
+import { startCallHost } from '@nightshift/host-process';
+import { fileURLToPath } from 'node:url';
+import { keptEnvironment } from './config.ts';
 import type { NetCall, Reply } from './contract.ts';
-import { encodeFrame, type FromHost } from './protocol.ts';
-import { superviseChild } from './supervisor.ts';
+import { FRAME_BYTES_MAX, type FromNetHost } from './protocol.ts';
 
 export interface NetHostOptions {
   /** Calls under way at a time; others wait. Default: 2,000. */
@@ -36,67 +37,36 @@ export interface NetHost {
  */
 export async function startNetHost(options: NetHostOptions = {}): Promise<NetHost> {
   const { callsMax = 2_000, pingEveryMs = 5_000, nodePath = process.execPath, onLog = () => {} } = options;
-  const calls = createCalls(callsMax);
-  const firstReady = Promise.withResolvers<void>();
-  let isClosed = false;
-  let nextId = 1;
-
-  const supervisor = superviseChild({
-    nodePath,
+  const program = fileURLToPath(new URL('./host.ts', import.meta.url));
+  const host = await startCallHost<NetCall, Reply, Reply>({
+    name: 'net-host',
+    command: () => ({
+      program: nodePath,
+      arguments: ['--disable-warning=ExperimentalWarning', program],
+      env: keptEnvironment(),
+    }),
+    frameBytesMax: FRAME_BYTES_MAX,
+    callsMax,
     pingEveryMs,
     onLog,
-    onMessage,
-    onDeath: (reason) => {
-      firstReady.reject(new Error(`the net host does not start: ${reason}`));
-      calls.onDeath(reason);
-    },
-    onGivenUp: (reason) => calls.endAll(`the net host does not start: ${reason}`),
+    readMessage: (message) => message as FromNetHost,
+    isRepeatable: ({ side_effects }) => side_effects !== 'once',
+    replyOf: (_, reply) => reply,
+    endedReply: ({ call_id }, { status, reason, started, unavailable }) => ({
+      call_id,
+      status,
+      result: reason,
+      truncated: false,
+      duration_ms: 0,
+      started,
+      attempts: 0,
+      answer_bytes: 0,
+      ...(unavailable ? { unavailable } : {}),
+    }),
   });
-
-  function onMessage(message: FromHost): void {
-    if (message.kind === 'ready') firstReady.resolve();
-    else if (message.kind === 'starting') calls.onStarting(message.id);
-    else if (message.kind === 'reply') calls.onReply(message.id, message.reply);
-    sendCalls();
-  }
-
-  function sendCalls(): void {
-    if (supervisor.isReady()) for (const frame of calls.take()) supervisor.send(frame);
-  }
-
-  await firstReady.promise.catch(async (error: unknown) => {
-    await supervisor.close();
-    throw error;
-  });
-
   return {
-    pid: () => supervisor.pid(),
-    async runCall(call, { signal } = {}) {
-      if (isClosed) return { ...crashed(call, false, 'the net host is closed'), unavailable: true };
-      if (signal?.aborted === true) return crashed(call, false, 'the caller gave up before the call started');
-      const id = nextId++;
-      let frame: Buffer;
-      try {
-        frame = encodeFrame({ kind: 'call', id, call });
-      } catch (error) {
-        return { ...crashed(call, false, `the call cannot be sent: ${String(error)}`), status: 'failed' };
-      }
-      const cancel = (): void => {
-        calls.cancel(id);
-        supervisor.send(encodeFrame({ kind: 'cancel', id }));
-        // Later, because the same signal may end the next calls too.
-        setImmediate(sendCalls);
-      };
-      signal?.addEventListener('abort', cancel, { once: true });
-      const reply = calls.add(id, call, frame);
-      supervisor.wake();
-      sendCalls();
-      return reply.finally(() => signal?.removeEventListener('abort', cancel));
-    },
-    async close() {
-      isClosed = true;
-      calls.endAll('the net host is closed');
-      await supervisor.close();
-    },
+    pid: host.pid,
+    close: host.close,
+    runCall: (call, { signal } = {}) => host.runCall(call, JSON.stringify({ call }), signal),
   };
 }

@@ -1,7 +1,6 @@
 import { capResult } from '@nightshift/agent-core/tools/results';
 import { createEgress } from '@nightshift/egress';
-import { writeSync } from 'node:fs';
-import { Socket } from 'node:net';
+import { connectToWorker, endProcess, writeLog } from '@nightshift/host-process/worker-link';
 import { Worker } from 'node:worker_threads';
 import { createBreakers, HOST_BREAKER_POLICY } from './breaker.ts';
 import type { NetCall, Reply } from './contract.ts';
@@ -12,14 +11,7 @@ import { runMcpCall, runMcpListCall } from './mcp-call.ts';
 import { createMcpConnections } from './mcp-connections.ts';
 import { runModuleCall } from './module-call.ts';
 import { describeError, failed, type Outcome, type Progress } from './progress.ts';
-import {
-  createFrameReader,
-  encodeFrame,
-  FROM_HOST_FD,
-  TO_HOST_FD,
-  type FromHost,
-  type ToHost,
-} from './protocol.ts';
+import { FRAME_BYTES_MAX, type FromNetHost, type ToNetHost } from './protocol.ts';
 
 /**
  * The net host: runs calls that wait, all on this event loop. It ends with the process that started it.
@@ -32,25 +24,13 @@ const net: Net = {
   nowMs: () => performance.now(),
 };
 const mcpConnections = createMcpConnections(net);
-const incoming = new Socket({ fd: TO_HOST_FD, readable: true, writable: false });
-const outgoing = new Socket({ fd: FROM_HOST_FD, readable: false, writable: true });
 /** Cancels the calls under way. */
 const cancels = new Map<number, AbortController>();
 
-/** Writes to the log; synchronous, so that the last line of a dying process is read. */
-function log(line: string): void {
-  try {
-    writeSync(2, `[net-host] ${line}\n`);
-  } catch {
-    // The reader is gone or slow; a line less does no harm.
-  }
-}
+const link = connectToWorker<ToNetHost, FromNetHost>(FRAME_BYTES_MAX, onMessage);
 
-/** Sends a message; resolves when it is on the pipe, or when the pipe is gone and this process about to end. */
-function send(message: FromHost): Promise<void> {
-  return new Promise((resolve) => {
-    outgoing.write(encodeFrame(message), () => resolve());
-  });
+function log(line: string): void {
+  writeLog(`[net-host] ${line}`);
 }
 
 function run(call: NetCall, progress: Progress, signal: AbortSignal): Promise<Outcome> {
@@ -71,7 +51,7 @@ function run(call: NetCall, progress: Progress, signal: AbortSignal): Promise<Ou
 async function carryOut(id: number, call: NetCall): Promise<void> {
   const cancel = new AbortController();
   cancels.set(id, cancel);
-  await send({ kind: 'starting', id });
+  await new Promise<void>((resolve) => link.send({ kind: 'starting', ids: [id] }, resolve));
   const begunMs = performance.now();
   const progress: Progress = { started: false, attempts: 0, answer_bytes: 0 };
   const { status, text, offer_changed } = await run(call, progress, cancel.signal).catch((error: unknown) =>
@@ -89,40 +69,12 @@ async function carryOut(id: number, call: NetCall): Promise<void> {
     ...progress,
     ...(offer_changed === undefined ? {} : { offer_changed }),
   };
-  await send({ kind: 'reply', id, reply });
+  link.send({ kind: 'ended', id, reply });
 }
 
-function onMessage(message: ToHost): void {
-  switch (message.kind) {
-    case 'call':
-      void carryOut(message.id, message.call);
-      return;
-    case 'cancel':
-      cancels.get(message.id)?.abort();
-      return;
-    case 'ping':
-      void send({ kind: 'pong' });
-      return;
-  }
-}
-
-/** Ends the process at once: a plain exit would wait for the thread below. */
-function endProcess(): void {
-  process.kill(process.pid, 'SIGKILL');
-}
-
-const read = createFrameReader(onMessage);
-incoming.on('data', (piece: Buffer) => {
-  try {
-    read(piece);
-  } catch (error) {
-    log(`unreadable frame: ${describeError(error)}`);
-    endProcess();
-  }
-});
-for (const pipe of [incoming, outgoing]) {
-  pipe.on('error', endProcess);
-  pipe.on('close', endProcess);
+function onMessage(message: ToNetHost): void {
+  if (message.kind === 'call') void carryOut(message.id, message.call);
+  else if (message.kind === 'cancel') cancels.get(message.id)?.abort();
 }
 
 // The lifeline closes when the worker is gone. A thread watches it, because a module may block this one.
@@ -137,7 +89,4 @@ process.on('exit', (code) => {
 for (const event of ['uncaughtException', 'unhandledRejection'] as const)
   process.on(event, (error: unknown) => log(`error outside of any call: ${describeError(error)}`));
 
-// A stop signal often goes to the worker's whole group or unit. The worker decides how long calls may go on.
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => {});
-
-void send({ kind: 'ready' });
+link.send({ kind: 'ready' });

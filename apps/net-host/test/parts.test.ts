@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest';
 import { createBreakers } from '../src/breaker.ts';
-import { createFrameReader, encodeFrame, FRAME_BYTES_MAX, type ToHost } from '../src/protocol.ts';
 import { retryDelayMs } from '../src/retry-delay.ts';
 
 describe('the breaker of a host', () => {
@@ -61,29 +60,5 @@ describe('the delay of a retry', () => {
     [1, 'soon', 0.5, 250],
   ])('after attempt %i with Retry-After %s and random %d is %i ms', (attempts, header, random, delayMs) => {
     expect(retryDelayMs(attempts, header, NOW, random)).toBe(delayMs);
-  });
-});
-
-describe('frames', () => {
-  const messages: readonly ToHost[] = [
-    { kind: 'ping' },
-    { kind: 'cancel', id: 1 },
-    { kind: 'cancel', id: 2 },
-  ];
-  const bytes = Buffer.concat(messages.map(encodeFrame));
-
-  test.each([1, 3, 7, 1_000])('are read from pieces of %i bytes', (size) => {
-    const read: ToHost[] = [];
-    const reader = createFrameReader<ToHost>((message) => read.push(message));
-    for (let at = 0; at < bytes.length; at += size) reader(bytes.subarray(at, at + size));
-    expect(read).toEqual(messages);
-  });
-
-  test('have a greatest length', () => {
-    const header = Buffer.alloc(4);
-    header.writeUInt32BE(FRAME_BYTES_MAX + 1);
-    expect(() => createFrameReader(() => undefined)(header)).toThrow('exceeds the limit');
-    const id = 'x'.repeat(FRAME_BYTES_MAX) as unknown as number;
-    expect(() => encodeFrame({ kind: 'cancel', id })).toThrow('exceed the limit');
   });
 });

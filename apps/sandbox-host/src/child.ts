@@ -1,12 +1,12 @@
+import { connectToWorker, endProcess } from '@nightshift/host-process/worker-link';
 import { readFile } from 'node:fs/promises';
 import { stripTypeScriptTypes } from 'node:module';
-import { Socket } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { MessageChannel, type MessagePort } from 'node:worker_threads';
 import { Piscina } from 'piscina';
 import { OUTPUT_CHARS_MAX, type SandboxOutcome, type SandboxStatus } from './contract.ts';
-import { createFrameReader, encodeFrame, FRAME_BYTES_MAX, type FromHost, type ToHost } from './frames.ts';
 import type { FetchMessage } from './guest-api.ts';
+import { FRAME_BYTES_MAX, type FromSandboxHost, type ToSandboxHost } from './messages.ts';
 import type { ThreadData, ThreadMessage, ThreadTask } from './thread.ts';
 
 /**
@@ -15,12 +15,12 @@ import type { ThreadData, ThreadMessage, ThreadTask } from './thread.ts';
  */
 
 const THREAD_FILES = ['./thread.ts', './guest-api.ts', './sandbox.ts', './contract.ts'];
-/** Descriptor of the frames to the worker; those from the worker come on stdin. */
-const TO_WORKER_FD = 3;
 /** Grace period of the engine's own interrupt, after which the thread is ended. Unit: milliseconds. */
 const KILL_AFTER_DEADLINE_MS = 100;
 /** Maximum time until a thread takes up a call. Unit: milliseconds. */
-const START_TIMEOUT_MS = 10_000;
+const TAKE_UP_TIMEOUT_MS = 10_000;
+/** Maximum time until all threads are ready. Unit: milliseconds. */
+const START_TIMEOUT_MS = 30_000;
 /** V8 counts the engine's memory as its own, and collects garbage at each call if less is left. Unit: megabytes. */
 const THREAD_MEMORY_MB = { maxOldGenerationSizeMb: 256, maxYoungGenerationSizeMb: 16 };
 /** Length of a result that fits a frame whatever its characters are. Unit: UTF-16 code units. */
@@ -37,19 +37,11 @@ interface RunningCall {
 const [threads = '1', wasmFile = ''] = process.argv.slice(2);
 const running = new Map<number, RunningCall>();
 let threadsReady = 0;
-const toWorker = new Socket({ fd: TO_WORKER_FD, readable: false, writable: true });
 
-/** Returns false if the message is larger than a frame. */
-function send(message: FromHost): boolean {
-  const frame = encodeFrame(message);
-  if (frame !== undefined) toWorker.write(frame);
-  return frame !== undefined;
-}
-
-function sendEnd(id: number, outcome: SandboxOutcome, isBroken: boolean): void {
-  if (send({ kind: 'ended', id, outcome, isBroken })) return;
-  const result = outcome.result.slice(0, RESULT_CHARS_SAFE);
-  send({ kind: 'ended', id, outcome: { ...outcome, result, truncated: true }, isBroken });
+function sendEnd(id: number, reply: SandboxOutcome, isBroken: boolean): void {
+  if (link.send({ kind: 'ended', id, reply, isBroken })) return;
+  const result = reply.result.slice(0, RESULT_CHARS_SAFE);
+  link.send({ kind: 'ended', id, reply: { ...reply, result, truncated: true }, isBroken });
 }
 
 /** Gives the answer of a request to the thread of its call. */
@@ -57,21 +49,18 @@ function answer(id: number, message: FetchMessage): void {
   running.get(id)?.port?.postMessage(message);
 }
 
-/** Ends the process at once: a plain exit waits for threads. */
-function endProcess(): never {
-  process.kill(process.pid, 'SIGKILL');
-  process.exit(1);
-}
-
 function endedEarly(call: RunningCall, status: SandboxStatus, result: string): SandboxOutcome {
   const duration = call.startedAt === undefined ? 0 : performance.now() - call.startedAt;
   return { status, result, duration_ms: duration, truncated: false, stdout: '', stderr: '' };
 }
 
-async function run(pool: Piscina, { id, call, arguments: text }: ToHost & { kind: 'call' }): Promise<void> {
+async function run(
+  pool: Piscina,
+  { id, call, arguments: text }: ToSandboxHost & { kind: 'call' },
+): Promise<void> {
   const channel = call.network.length > 0 ? new MessageChannel() : undefined;
   const stop = new AbortController();
-  const timer = setTimeout(() => stop.abort('not started'), START_TIMEOUT_MS);
+  const timer = setTimeout(() => stop.abort('not started'), TAKE_UP_TIMEOUT_MS);
   const current: RunningCall = {
     stop,
     port: channel?.port1,
@@ -81,7 +70,7 @@ async function run(pool: Piscina, { id, call, arguments: text }: ToHost & { kind
   };
   running.set(id, current);
   channel?.port1.on('message', ({ fetch, text: request }: FetchMessage) => {
-    if (send({ kind: 'fetch', id, fetch, request })) return;
+    if (link.send({ kind: 'fetch', id, fetch, request })) return;
     answer(id, { fetch, text: JSON.stringify({ error: 'the request is too large' }) });
   });
   const task: ThreadTask = { id, call, arguments: text, port: channel?.port2 };
@@ -111,7 +100,9 @@ async function run(pool: Piscina, { id, call, arguments: text }: ToHost & { kind
 function onThreadMessage(message: ThreadMessage): void {
   if ('isReady' in message) {
     threadsReady += 1;
-    if (threadsReady === Number(threads)) send({ kind: 'ready' });
+    if (threadsReady < Number(threads)) return;
+    clearTimeout(startTimer);
+    link.send({ kind: 'ready' });
     return;
   }
   const call = running.get(message.started);
@@ -121,21 +112,10 @@ function onThreadMessage(message: ThreadMessage): void {
   call.timer = setTimeout(() => call.stop.abort('deadline'), call.timeoutMs + KILL_AFTER_DEADLINE_MS);
 }
 
-function onMessage(pool: Piscina, message: ToHost): void {
-  switch (message.kind) {
-    case 'call':
-      void run(pool, message);
-      return;
-    case 'cancel':
-      running.get(message.id)?.stop.abort('cancelled');
-      return;
-    case 'fetched':
-      answer(message.id, { fetch: message.fetch, text: message.answer });
-      return;
-    case 'ping':
-      send({ kind: 'pong' });
-      return;
-  }
+function onMessage(message: ToSandboxHost): void {
+  if (message.kind === 'call') void run(pool, message);
+  else if (message.kind === 'cancel') running.get(message.id)?.stop.abort('cancelled');
+  else if (message.kind === 'fetched') answer(message.id, { fetch: message.fetch, text: message.answer });
 }
 
 /** Returns the files of a thread without their types, by URL. */
@@ -169,15 +149,7 @@ async function openPool(): Promise<Piscina> {
   return pool;
 }
 
-for (const pipe of [process.stdin, toWorker]) {
-  pipe.on('error', endProcess);
-  pipe.on('close', endProcess);
-}
-// A stop signal often goes to the worker's whole group. The worker decides how long calls may go on.
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => {});
-
+// The worker sends calls once the threads are ready, and so after the pool is open.
+const link = connectToWorker<ToSandboxHost, FromSandboxHost>(FRAME_BYTES_MAX, onMessage);
+const startTimer = setTimeout(endProcess, START_TIMEOUT_MS);
 const pool = await openPool();
-process.stdin.on(
-  'data',
-  createFrameReader((message) => onMessage(pool, message as ToHost)),
-);

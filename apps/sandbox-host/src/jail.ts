@@ -1,9 +1,10 @@
 import { execFile } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { existsSync, realpathSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import type { HostCommand } from '@nightshift/host-process';
 
 /** What the host process may read, and the jail around it. */
 
@@ -15,20 +16,25 @@ export interface SandboxLayer {
   readonly reason?: string;
 }
 
-export interface JailedCommand {
-  readonly program: string;
-  readonly arguments: readonly string[];
-}
-
 const SELF_TEST_TIMEOUT_MS = 10_000;
 const require = createRequire(import.meta.url);
 const own = dirname(import.meta.dirname);
 
 export const WASM_FILE = fileURLToPath(import.meta.resolve('@jitl/quickjs-wasmfile-release-sync/wasm'));
 
+/** V8 counts the engine's memory as its own, and collects garbage at each call if less is left. */
+const HEAP_FLAGS = ['--max-old-space-size=256', '--expose-gc'];
+/** Silences the warnings about the type stripper and about threads under the permission model. */
+const QUIET_FLAGS = ['--disable-warning=ExperimentalWarning', '--disable-warning=SecurityWarning'];
+
+const LIBRARY = '@nightshift/host-process';
+/** A package of this repository is a link in a folder `node_modules`. */
+const LIBRARY_LINK = linkTo(LIBRARY, own);
+
 /** The folders of this package and of the packages that it imports. */
 const FOLDERS = [
   own,
+  realpathSync(LIBRARY_LINK),
   packageFolder(WASM_FILE),
   packageFolder(require.resolve('@jitl/quickjs-ffi-types', { paths: [dirname(WASM_FILE)] })),
   packageFolder(require.resolve('quickjs-emscripten-core')),
@@ -46,15 +52,39 @@ function packageFolder(file: string): string {
   return existsSync(join(folder, 'package.json')) ? folder : packageFolder(folder);
 }
 
+function linkTo(name: string, from: string): string {
+  const link = join(from, 'node_modules', name);
+  return existsSync(link) ? link : linkTo(name, dirname(from));
+}
+
 /** Flags of Node's permission model. Piscina needs threads; nothing may be written, started or loaded as an addon. */
 export const PERMISSION_FLAGS: readonly string[] = [
   '--permission',
   '--allow-worker',
-  ...FOLDERS.map((folder) => `--allow-fs-read=${folder}/*`),
+  ...[...FOLDERS, LIBRARY_LINK].map((folder) => `--allow-fs-read=${folder}/*`),
 ];
 
+/** Returns the command of the host process. */
+export function hostCommand(threads: number, isJailed: boolean): HostCommand {
+  const entry = fileURLToPath(new URL('./child.ts', import.meta.url));
+  const nodeArguments = [
+    ...PERMISSION_FLAGS,
+    ...HEAP_FLAGS,
+    ...QUIET_FLAGS,
+    entry,
+    String(threads),
+    WASM_FILE,
+  ];
+  const node = process.execPath;
+  const command = isJailed ? jailed(node, nodeArguments) : { program: node, arguments: nodeArguments };
+  return { ...command, env: { TZ: 'UTC' }, cwd: '/' };
+}
+
 /** Returns the command of a Node process in the jail: no network, a read-only root of its own files, no other processes. */
-export function jailed(node: string, nodeArguments: readonly string[]): JailedCommand {
+export function jailed(
+  node: string,
+  nodeArguments: readonly string[],
+): Pick<HostCommand, 'program' | 'arguments'> {
   const folders = [...SYSTEM_FOLDERS.filter((folder) => existsSync(folder)), dirname(node), ...FOLDERS];
   return {
     program: 'bwrap',
@@ -62,6 +92,7 @@ export function jailed(node: string, nodeArguments: readonly string[]): JailedCo
       ...['--unshare-all', '--unshare-user', '--uid', '65534', '--gid', '65534', '--cap-drop', 'ALL'],
       ...['--die-with-parent', '--new-session', '--clearenv', '--setenv', 'TZ', 'UTC'],
       ...folders.flatMap((folder) => ['--ro-bind', folder, folder]),
+      ...['--symlink', realpathSync(LIBRARY_LINK), LIBRARY_LINK],
       ...['--dev', '/dev', '--remount-ro', '/dev', '--remount-ro', '/', '--chdir', '/'],
       ...['--', node, ...nodeArguments],
     ],
@@ -79,7 +110,7 @@ const visible = hidden.filter((path) => fs.existsSync(path));
 const networks = Object.keys(os.networkInterfaces()).filter((name) => name !== 'lo');
 const variables = Object.keys(process.env).filter((name) => name !== 'TZ' && name !== 'PWD');
 const { resolve } = require('node:module').createRequire(own + '/src/index.ts');
-const missing = ['piscina', 'quickjs-emscripten-core', '@jitl/quickjs-wasmfile-release-sync'].filter((name) => {
+const missing = ['piscina', 'quickjs-emscripten-core', '@jitl/quickjs-wasmfile-release-sync', '${LIBRARY}'].filter((name) => {
   try { return !resolve(name) } catch { return true }
 });
 console.log(JSON.stringify({ missing, writable, visible, networks, variables, isAlone: process.pid <= 3 }));

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { SideEffects } from '../src/index.ts';
+import type { SandboxHost, SideEffects } from '../src/index.ts';
 import { request, run, startHost } from './support.ts';
 
 const EFFECTS: readonly SideEffects[] = ['none', 'idempotent', 'once'];
@@ -13,13 +13,19 @@ const CODE = `export async function f(name) {
   return 'done';
 }`;
 
+/** Kills the process of a host and never answers. */
+function killUnanswered(host: SandboxHost): Promise<never> {
+  process.kill(host.pid()!, 'SIGKILL');
+  return new Promise(() => {});
+}
+
 test('the host is killed in the middle of 200 calls: no call hangs, none with one effect runs twice', async () => {
   const effects = new Map<string, number>();
   const host = await startHost({
     fetch: async (_, { call_id }) => {
       effects.set(call_id, (effects.get(call_id) ?? 0) + 1);
-      // A call with one effect is under way.
-      if (call_id === 'once-80') process.kill(host.pid()!, 'SIGKILL');
+      // A call with one effect is under way. Without an answer it cannot end before its process.
+      if (call_id === 'once-80') return killUnanswered(host);
       return { status: 200, headers: {}, body: '' };
     },
   });
@@ -50,8 +56,7 @@ test('a call that may be repeated and ends the host each time is repeated once',
   const host = await startHost({
     fetch: async () => {
       starts += 1;
-      process.kill(host.pid()!, 'SIGKILL');
-      return { status: 200, headers: {}, body: '' };
+      return killUnanswered(host);
     },
   });
   const reply = await run(host, CODE, { side_effects: 'idempotent', network: ['a.example'] });

@@ -6,9 +6,9 @@ import {
   type ToolManifest,
   type ToolModuleProblem,
 } from './contract.ts';
-import { describeCrash } from './explain.ts';
 import type { HostSettings } from './protocol.ts';
 import type { Threads } from './threads.ts';
+import { describeCrash } from './verdict.ts';
 
 const EXTENSIONS: ReadonlySet<string> = new Set(['.ts', '.js', '.mjs']);
 

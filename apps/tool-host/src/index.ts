@@ -7,14 +7,13 @@
  * fills its memory is ended, and its other calls go on elsewhere; a dead process is restarted. Tools are trusted code: they
  * run as the worker's user, and this is no sandbox.
  */
-export { startToolHost } from './client.ts';
-export { ToolHostClosedError, ToolHostUnavailableError, type ToolHost } from './tool-host.ts';
+export type { LogSource } from '@nightshift/host-process';
+export { startToolHost, type ToolHost } from './client.ts';
 export {
   TOOL_THREAD_MEMORY_MB_DEFAULT,
   TOOL_THREAD_MEMORY_MB_MAX,
   TOOL_THREAD_MEMORY_MB_MIN,
   TOOL_THREADS_MAX,
-  type LogSource,
   type ToolHostOptions,
 } from './options.ts';
 export {

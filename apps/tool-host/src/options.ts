@@ -1,6 +1,7 @@
 import { availableParallelism } from 'node:os';
 import { resolve } from 'node:path';
 import { z } from 'zod';
+import type { LogSource } from '@nightshift/host-process';
 import type { HostSettings } from './protocol.ts';
 
 /** With more threads, the worker's own thread becomes the bottleneck. */
@@ -21,27 +22,18 @@ export interface ToolHostOptions {
    * of tools has up to twice this number plus one. Default: the number of processors, at most 4.
    */
   readonly threads?: number;
-  /** Concurrent asynchronous calls per thread, 1 to 256. Default: 64. */
-  readonly callsInFlightPerThread?: number;
   /**
    * Memory of one thread, heap and buffers together, at least 32; a thread that exceeds it is ended. Default: 256. Unit:
    * megabytes.
    */
   readonly threadMemoryMb?: number;
-  /** Idle time after which an additional thread ends. Default: 30,000. Unit: milliseconds. */
-  readonly threadIdleMs?: number;
   /** Timeout of a module's import, after which it is unusable. Default: 10,000. Unit: milliseconds. */
   readonly loadTimeoutMs?: number;
   /** The node executable. Default: the executable of this process. */
   readonly nodePath?: string;
-  /** Arguments before the script, such as flags of Node's permission model. Default: none. */
-  readonly nodeArguments?: readonly string[];
   /** Receives each log line of the host, its threads and the tools. Default: the lines are dropped. */
   readonly onLog?: (line: string, source: LogSource) => void;
 }
-
-/** Source of a log line: the host with its runtime, or a tool, whose output is arbitrary. */
-export type LogSource = 'host' | 'tool';
 
 const optionsSchema = z.object({
   toolsDirs: z.array(z.string().min(1)),
@@ -50,13 +42,11 @@ const optionsSchema = z.object({
     .min(1)
     .max(TOOL_THREADS_MAX)
     .default(Math.min(THREADS_DEFAULT_MAX, availableParallelism())),
-  callsInFlightPerThread: z.int().min(1).max(256).default(64),
   threadMemoryMb: z
     .int()
     .min(TOOL_THREAD_MEMORY_MB_MIN)
     .max(TOOL_THREAD_MEMORY_MB_MAX)
     .default(TOOL_THREAD_MEMORY_MB_DEFAULT),
-  threadIdleMs: z.int().min(0).max(3_600_000).default(30_000),
   loadTimeoutMs: z.int().min(100).max(600_000).default(10_000),
 });
 
@@ -71,9 +61,7 @@ export function hostSettings(options: ToolHostOptions): HostSettings {
   return {
     tools_dirs: data.toolsDirs.map((dir) => resolve(dir)),
     threads: data.threads,
-    calls_in_flight_per_thread: data.callsInFlightPerThread,
     thread_memory_mb: data.threadMemoryMb,
-    thread_idle_ms: data.threadIdleMs,
     load_timeout_ms: data.loadTimeoutMs,
   };
 }

@@ -1,54 +1,45 @@
+import type { FromHost, ToHost } from '@nightshift/host-process';
 import type { ToolCallOutcome, ToolCallRequest, ToolCatalog } from './contract.ts';
 
 /**
- * Messages between the worker's side and the tool host, one object per frame.
- * The client starts the host from its own folder, so both have the same version. Frames carry no version and only their
- * length is checked.
+ * Messages between the worker's side and the tool host.
+ * The client starts the host from its own folder, so both have the same version and messages are not checked.
  */
 
-/** A call as its thread reads it, under the client's number. The host forwards this text unread. */
-export type CallFrame = Omit<ToolCallRequest, 'call_id'> & {
+/** Maximum length of a message: 64 MiB. Unit: bytes of JSON. */
+export const FRAME_BYTES_MAX = 64 * 1024 * 1024;
+
+/** A call as its thread reads it. */
+export type CallFrame = Omit<ToolCallRequest, 'call_id' | 'tool_name'> & {
   readonly id: number;
   readonly arguments: Record<string, unknown>;
 };
 
-/** A call as the host reads it: number, tool, timeout in milliseconds or 0, and its {@link CallFrame} as JSON. */
-export type CallEntry = readonly [id: number, toolName: string, timeoutMs: number, json: string];
+/** A call as the host reads it. */
+export interface WireCall {
+  readonly tool_name: string;
+  /** The request's timeout; 0: it has none. Unit: milliseconds. */
+  readonly timeout_ms: number;
+  /** The {@link CallFrame} without its id, as JSON. The host forwards this text unread. */
+  readonly frame: string;
+}
 
-/** An outcome from the host; the client replaces the number by the caller's key. */
-export type OutcomeFrame = Omit<ToolCallOutcome, 'call_id' | 'unavailable'> & { readonly id: number };
+/** The outcome of a call, without the caller's key. */
+export type OutcomeFrame = Omit<ToolCallOutcome, 'call_id' | 'unavailable'>;
 
-/** Settings of the host, sent once, first. */
+/** Settings of the host, its only argument, as JSON. */
 export interface HostSettings {
   readonly tools_dirs: readonly string[];
   readonly threads: number;
-  readonly calls_in_flight_per_thread: number;
   readonly thread_memory_mb: number;
-  readonly thread_idle_ms: number;
   readonly load_timeout_ms: number;
 }
 
-export type ToHost =
-  | { readonly kind: 'configure'; readonly settings: HostSettings }
-  /** `interrupted`: a host ended while these calls may have been running, so each runs alone. */
-  | {
-      readonly kind: 'calls';
-      readonly calls: readonly CallEntry[];
-      readonly interrupted: readonly number[];
-    }
-  | { readonly kind: 'cancel'; readonly id: number }
-  | { readonly kind: 'ping' };
+/** Sent once, before `ready`. */
+export interface CatalogMessage {
+  readonly kind: 'catalog';
+  readonly catalog: ToolCatalog;
+}
 
-export type FromHost =
-  | { readonly kind: 'ready'; readonly catalog: ToolCatalog }
-  /** These calls are about to be handed to a thread. For `once` tools the frame is on the pipe before they start. */
-  | { readonly kind: 'starting'; readonly ids: readonly number[] }
-  | { readonly kind: 'outcomes'; readonly outcomes: readonly OutcomeFrame[] }
-  | { readonly kind: 'pong' };
-
-/**
- * Descriptors of the child for frames, one per direction: a failed write closes its pipe unread, and the last output must
- * be read. 0 is the lifeline, 1 and 2 are log text.
- */
-export const TO_HOST_FD = 3;
-export const FROM_HOST_FD = 4;
+export type ToToolHost = ToHost<WireCall>;
+export type FromToolHost = FromHost<OutcomeFrame> | CatalogMessage;

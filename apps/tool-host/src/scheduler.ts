@@ -1,11 +1,11 @@
-import { ERROR_CHARS_MAX, type Speed, type ToolCatalog, type ToolManifest } from './contract.ts';
-import { explainNotImported, explainRefused } from './explain.ts';
-import type { CallEntry, HostSettings } from './protocol.ts';
+import type { Speed, ToolCatalog, ToolManifest } from './contract.ts';
+import type { HostSettings, WireCall } from './protocol.ts';
 import { givenUpOutcome, outcomeJson, startSession, type QueuedCall, type Session } from './session.ts';
-import { cutText } from './text.ts';
-import type { ThreadPool, Threads } from './threads.ts';
+import type { ThreadPool } from './threads.ts';
 
-/** Interval of looks at sessions: the accuracy of a deadline that a thread cannot keep itself. Unit: milliseconds. */
+/** Calls under way in a thread. */
+const SLOTS = 64;
+/** Interval of looks at sessions: the accuracy of a deadline. Unit: milliseconds. */
 const WATCH_EVERY_MS = 20;
 /** Time in which an ending session is expected to free its thread: a new thread costs more. Unit: milliseconds. */
 const END_WAIT_MS = 20;
@@ -20,7 +20,7 @@ const IMPORT_PAUSE_MS = 250;
 
 /** The effects of the scheduler. */
 export interface SchedulerPorts {
-  readonly sendOutcome: (outcomeJson: string) => void;
+  readonly sendOutcome: (id: number, outcomeJson: string) => void;
   /** Announces calls about to start; resolves once the announcement survives this process. */
   readonly sendStarting: (ids: readonly number[]) => Promise<void>;
   readonly log: (line: string) => void;
@@ -34,11 +34,14 @@ export interface SchedulerPorts {
  * oldest sessions take no more calls, and the tools with the fewest threads come next.
  */
 export interface Scheduler {
-  /** Queues calls. Calls in `interrupted` were running when a host ended: each runs alone. */
-  enqueue(calls: readonly CallEntry[], interrupted: ReadonlySet<number>): void;
+  /** Queues calls. */
+  enqueue(calls: readonly IncomingCall[]): void;
   /** Cancels a call: a waiting call ends at once, a running call is signalled and stopped half a second later. */
   cancel(id: number): void;
 }
+
+/** `repeated`: it was running when a host ended, so it runs alone. */
+export type IncomingCall = WireCall & { readonly id: number; readonly repeated: boolean };
 
 interface ToolQueue {
   readonly tool: ToolManifest;
@@ -56,7 +59,6 @@ interface ToolQueue {
 }
 
 interface PoolState {
-  readonly speed: Speed;
   readonly threads: ThreadPool;
   /** Queues with waiting calls, least recently served first. */
   readonly ready: Set<ToolQueue>;
@@ -67,19 +69,18 @@ interface PoolState {
 /** Creates a scheduler of the tools. */
 export function createScheduler(
   catalog: ToolCatalog,
-  { pools }: Pick<Threads, 'pools'>,
+  pools: Readonly<Record<Speed, ThreadPool>>,
   settings: HostSettings,
   ports: SchedulerPorts,
 ): Scheduler {
-  const slots = settings.calls_in_flight_per_thread;
-  const states: Readonly<Record<Speed, PoolState>> = { fast: poolState('fast'), slow: poolState('slow') };
+  const states = { fast: poolState(pools.fast), slow: poolState(pools.slow) };
   const queues = new Map(catalog.tools.map((tool) => [tool.name, queueOf(tool)]));
   /** Calls without an outcome. */
   const open = new Map<number, QueuedCall>();
   let watch: NodeJS.Timeout | undefined;
 
-  function poolState(speed: Speed): PoolState {
-    return { speed, threads: pools[speed], ready: new Set(), sessions: new Map() };
+  function poolState(threads: ThreadPool): PoolState {
+    return { threads, ready: new Set(), sessions: new Map() };
   }
 
   function queueOf(tool: ToolManifest): ToolQueue {
@@ -98,7 +99,7 @@ export function createScheduler(
 
   function end(call: QueuedCall, json: string): void {
     open.delete(call.id);
-    ports.sendOutcome(json);
+    ports.sendOutcome(call.id, json);
   }
 
   function put(queue: ToolQueue, call: QueuedCall): void {
@@ -120,7 +121,7 @@ export function createScheduler(
     return group;
   }
 
-  /** A module that could not be imported is tried in one thread at a time, with pauses. */
+  /** Returns the maximum threads of the tool. A module that could not be imported is tried in one at a time, with pauses. */
   function threadsMaxOf({ importFailures, importFailedMs, pool }: ToolQueue): number {
     if (importFailures === 0) return pool.threads.threadsPerTool;
     return performance.now() - importFailedMs < IMPORT_PAUSE_MS ? 0 : 1;
@@ -134,14 +135,14 @@ export function createScheduler(
   }
 
   /** Returns the calls to hand to one of `threads`: slow calls are spread over them. */
-  function shareOf({ pool, waiting }: ToolQueue, threads: number): number {
-    return pool.speed === 'fast' ? slots : Math.min(slots, Math.ceil(waiting.size / threads));
+  function shareOf({ tool, waiting }: ToolQueue, threads: number): number {
+    return tool.speed === 'fast' ? SLOTS : Math.min(SLOTS, Math.ceil(waiting.size / threads));
   }
 
   /** Hands waiting calls to a session with room for at least `room` calls. */
   function feed(queue: ToolQueue, session: Session, room: number): void {
     if (session.draining || queue.waiting.size === 0 || queue.aloneCalls > 0) return;
-    const free = slots - session.size;
+    const free = SLOTS - session.size;
     if (free >= room) session.post(take(queue.waiting, Math.min(free, shareOf(queue, queue.sessions.size))));
   }
 
@@ -161,7 +162,7 @@ export function createScheduler(
       announce: ports.sendStarting,
       onOutcome: end,
       onRoom: () => {
-        feed(queue, session, Math.ceil(slots / 2));
+        feed(queue, session, Math.ceil(SLOTS / 2));
         if (session.size === 0) session.end();
       },
       onLost: () => {
@@ -195,12 +196,12 @@ export function createScheduler(
     ports.log(`a thread could not import the module of ${queue.tool.name} and is ended: ${line}`);
   }
 
-  function endNotImported(queue: ToolQueue): void {
-    const error = cutText(explainNotImported(queue.tool.name, queue.importReason), ERROR_CHARS_MAX);
-    const calls = [...queue.alone, ...queue.waiting];
-    queue.alone.clear();
-    queue.waiting.clear();
-    for (const call of calls) end(call, outcomeJson(call, 'failed', call.repeated, error));
+  function endNotImported({ tool, alone, waiting, importReason }: ToolQueue): void {
+    const calls = [...alone, ...waiting];
+    alone.clear();
+    waiting.clear();
+    const reason = `the module of ${tool.name} could not be imported by a new thread (${importReason})`;
+    for (const call of calls) end(call, outcomeJson('failed', call.repeated, reason));
   }
 
   function checkStuck(): void {
@@ -221,9 +222,9 @@ export function createScheduler(
     for (const queue of pool.ready) if (queue.waiting.size + queue.alone.size === 0) pool.ready.delete(queue);
     if (pool.sessions.size < pool.threads.threadsMax) return;
     const starving = [...pool.ready].filter((queue) => sessionsOf(queue) === 0).length;
-    const open = [...pool.sessions].filter(([{ draining }]) => !draining);
-    const draining = pool.sessions.size - open.length;
-    for (const [session, queue] of open.slice(0, Math.max(0, starving - draining))) {
+    const taking = [...pool.sessions].filter(([{ draining }]) => !draining);
+    const draining = pool.sessions.size - taking.length;
+    for (const [session, queue] of taking.slice(0, Math.max(0, starving - draining))) {
       session.draining = true;
       comeLast(queue);
     }
@@ -250,24 +251,22 @@ export function createScheduler(
   }
 
   return {
-    enqueue(calls, interrupted) {
-      for (const [id, toolName, timeoutMs, json] of calls) {
-        const repeated = interrupted.has(id);
+    enqueue(calls) {
+      for (const { id, tool_name, timeout_ms, frame, repeated } of calls) {
+        const queue = queues.get(tool_name);
+        if (queue?.tool.concurrency !== null) {
+          ports.sendOutcome(id, outcomeJson('failed', repeated, explainRefused(tool_name, queue?.tool)));
+          continue;
+        }
         const call: QueuedCall = {
           id,
-          toolName,
-          timeoutMs,
-          json,
+          toolName: tool_name,
+          timeoutMs: timeout_ms,
+          json: frame,
           repeated,
           interruptions: 0,
           cancelled: false,
         };
-        const queue = queues.get(toolName);
-        const refusal = explainRefused(toolName, queue?.tool);
-        if (queue === undefined || refusal !== undefined) {
-          ports.sendOutcome(outcomeJson(call, 'failed', repeated, refusal ?? ''));
-          continue;
-        }
         open.set(id, call);
         put(queue, call);
       }
@@ -278,8 +277,15 @@ export function createScheduler(
       const queue = queues.get(call?.toolName ?? '');
       if (call === undefined || queue === undefined) return;
       call.cancelled = true;
-      if (queue.waiting.delete(call) || queue.alone.delete(call)) end(call, givenUpOutcome(call));
+      if (queue.waiting.delete(call) || queue.alone.delete(call)) end(call, givenUpOutcome(call, false));
       else for (const session of queue.sessions) session.cancel(id);
     },
   };
+}
+
+/** Returns the error text of a call of a module that no thread may run. */
+function explainRefused(toolName: string, tool: ToolManifest | undefined): string {
+  return tool === undefined
+    ? `Tool not found: ${toolName}. It has no module here any more; go on without it.`
+    : `${toolName} exports concurrency, so another process runs it; the threads of this host do not.`;
 }

@@ -1,29 +1,39 @@
-import { ERROR_CHARS_MAX, type ToolManifest } from './contract.ts';
-import { describeCrash, describeEnd, explain, explainGivenUp, outOfMemory, withoutWords } from './explain.ts';
+import { ERROR_CHARS_MAX, type ToolCallStatus, type ToolManifest } from './contract.ts';
 import type { HostSettings, OutcomeFrame } from './protocol.ts';
 import { cutText } from './text.ts';
 import type { FromThread } from './thread-messages.ts';
 import type { ThreadPool } from './threads.ts';
-import { judge, type ThreadEnd } from './verdict.ts';
+import {
+  describeCrash,
+  describeEnd,
+  explain,
+  judge,
+  outOfMemory,
+  withoutWords,
+  type ThreadEnd,
+} from './verdict.ts';
 
 /**
- * Milliseconds after its timeout at which a yielded call is ended from outside, because its thread has not done it. With the
- * interval of looks a quarter of a second: less would end threads that a busy machine delays.
+ * Milliseconds in which a thread must end a call that is over its deadline. With the interval of looks a quarter of a second:
+ * less would end threads that a busy machine delays.
  */
 const DEADLINE_SLACK_MS = 225;
+/** Grace for cancelled calls to end by themselves. Unit: milliseconds. */
+const CANCEL_GRACE_MS = 500;
 /** Timeout for a thread to begin its session. Unit: milliseconds. */
 const START_TIMEOUT_MS = 15_000;
 /** Milliseconds after which a thread with waiting calls and none running counts as blocked by code of an ended call. */
 const STUCK_AFTER_MS = 5_000;
 /** Interval of memory checks: a tool that allocates a gigabyte per second gets 50 MB further. Unit: milliseconds. */
 const MEMORY_EVERY_MS = 50;
-/** Grace for cancelled calls to end by themselves. Unit: milliseconds. */
-const CANCEL_GRACE_MS = 500;
+/** Share of the timeout above which the thread's work may have made a call late. */
+const BUSY_PART_MAX = 0.25;
 
 /** A call without an outcome. */
 export interface QueuedCall {
   readonly id: number;
   readonly toolName: string;
+  /** 0: the tool's timeout. */
   readonly timeoutMs: number;
   /** The call frame, which the host does not read. */
   readonly json: string;
@@ -46,7 +56,7 @@ export interface Session {
   post(calls: readonly QueuedCall[]): void;
   /** Tells the thread that the call is cancelled, if it has it. */
   cancel(id: number): void;
-  /** Stops the thread if a time is up. */
+  /** Stops calls, or the thread, if a time is up. */
   look(nowMs: number): void;
   /** Ends the session of an unoccupied thread, which then is free for another. */
   end(): void;
@@ -74,19 +84,26 @@ export interface SessionParts {
 interface PostedCall {
   readonly call: QueuedCall;
   enteredMs: number | undefined;
-  overdue: boolean;
+  /** Busy time of its thread at the first look. */
+  busyMs: number | undefined;
+  /** Its deadline has passed, and its thread is told so. */
+  isOverdue: boolean;
+  /** Its neighbours may have used its time. */
+  isCrowded: boolean;
+  /** It was stopped because it was crowded, and runs again alone when its neighbours have ended. */
+  isGivenBack: boolean;
 }
 
 /** Starts a session and follows it until each of its calls has an outcome or is to run again. */
 export function startSession(parts: SessionParts): Session {
-  const { tool, settings } = parts;
+  const { tool, settings, pool } = parts;
   const posted = new Map<number, PostedCall>();
   const stopSignal = new AbortController();
-  const link = parts.pool.connect(tool, onMessage, stopSignal.signal);
+  const link = pool.connect(tool, onMessage, stopSignal.signal);
   const once = tool.side_effects === 'once';
   let phase: 'waiting' | 'importing' | 'running' = 'waiting';
   let heardMs = performance.now();
-  let threadId: number | undefined;
+  let threadId = 0;
   /** The call that was entered and has not yielded; 0: none. */
   let running = 0;
   /** The call that ends the thread; 0: code of an ended call does. */
@@ -97,7 +114,7 @@ export function startSession(parts: SessionParts): Session {
   let stopping: { readonly end: ThreadEnd; readonly detail: string } | undefined;
   let endingMs: number | undefined;
   let cancelledMs: number | undefined;
-  let memoryAskedMs: number | undefined;
+  let memoryAskedMs = -Infinity;
 
   function timeoutOf(call: QueuedCall): number {
     return call.timeoutMs || tool.timeout_ms;
@@ -120,17 +137,6 @@ export function startSession(parts: SessionParts): Session {
       case 'step':
         onStep(message.running, message.ended, message.outcome);
         return;
-      case 'given_back': {
-        const call = posted.get(message.call);
-        if (call !== undefined) call.overdue = true;
-        givenBack += 1;
-        session.draining = true;
-        parts.onRoom();
-        return;
-      }
-      case 'abandoned':
-        session.draining = true;
-        return;
       case 'blame':
         blamed ??= message.call;
         return;
@@ -145,7 +151,7 @@ export function startSession(parts: SessionParts): Session {
   }
 
   function onStep(entered: number, ended: number, outcome: string): void {
-    // Without an outcome, the call was cancelled, maybe during the import.
+    // Without an outcome, the call was stopped, maybe during the import.
     if (phase !== 'running' && (ended === 0 || outcome !== '')) {
       phase = 'running';
       parts.onImport(undefined);
@@ -155,23 +161,45 @@ export function startSession(parts: SessionParts): Session {
     if (next !== undefined) next.enteredMs = heardMs;
     const done = posted.get(ended);
     if (done === undefined) return;
-    posted.delete(ended);
-    parts.onOutcome(done.call, outcome === '' ? givenUpOutcome(done.call) : outcome);
+    if (outcome === '' && !done.call.cancelled && done.isCrowded) {
+      done.isGivenBack = true;
+      givenBack += 1;
+    } else {
+      posted.delete(ended);
+      parts.onOutcome(done.call, outcome === '' ? stoppedOutcome(done) : outcome);
+    }
     parts.onRoom();
+  }
+
+  /** Returns the outcome of a call that its thread has stopped. */
+  function stoppedOutcome({ call, enteredMs }: PostedCall): string {
+    if (call.cancelled) return givenUpOutcome(call, enteredMs !== undefined);
+    const runMs = heardMs - (enteredMs ?? heardMs);
+    return outcomeJson('timed_out', true, `TimeoutError: ${lateReason(call)}`, runMs);
+  }
+
+  function lateReason(call: QueuedCall): string {
+    return `${tool.name} ran longer than ${timeoutOf(call)} ms`;
   }
 
   async function post(calls: readonly QueuedCall[]): Promise<void> {
     if (posted.size === 0) heardMs = performance.now();
     postedEver += calls.length;
-    for (const call of calls) posted.set(call.id, { call, enteredMs: undefined, overdue: false });
+    for (const call of calls)
+      posted.set(call.id, {
+        call,
+        enteredMs: undefined,
+        busyMs: undefined,
+        isOverdue: false,
+        isCrowded: false,
+        isGivenBack: false,
+      });
     const announced = parts.announce(calls.map(({ id }) => id));
     // Only `once` calls must wait until the announcement has left this process.
     if (once) await announced;
     const wanted = calls.filter(({ cancelled }) => !cancelled);
-    if (wanted.length > 0) {
-      const json = `[${wanted.map((call) => call.json).join(',')}]`;
-      link.post({ kind: 'calls', json, alone: calls.every(({ repeated }) => repeated) });
-    }
+    const frames = wanted.map(({ id, json }) => `{"id":${id},${json.slice(1)}`);
+    if (frames.length > 0) link.post({ kind: 'calls', json: `[${frames.join(',')}]` });
     for (const call of calls) if (call.cancelled) onStep(running, call.id, '');
   }
 
@@ -183,12 +211,12 @@ export function startSession(parts: SessionParts): Session {
     const isExplained =
       end === 'deadline' || end === 'cancelled' || (end === 'crash' && [...posted.keys()].some(isCulprit));
     const again: QueuedCall[] = [];
-    for (const { call, enteredMs, overdue } of posted.values()) {
+    for (const { call, enteredMs, isOverdue } of posted.values()) {
       const entered = enteredMs !== undefined;
       const verdict = judge(end, {
         entered,
         once,
-        overdue,
+        overdue: isOverdue,
         cancelled: call.cancelled,
         culprit: isCulprit(call.id) || isAlone,
         leftover: blamed === 0,
@@ -203,11 +231,10 @@ export function startSession(parts: SessionParts): Session {
       }
       // The message is shown only to the call that threw it: for others it is foreign data.
       const told = verdict === 'culprit' && isCulprit(call.id) ? detail : withoutWords(detail);
-      const started = entered || call.repeated;
       const status = verdict === 'deadline' ? 'timed_out' : 'crashed';
-      const error = cutText(explain(verdict, tool, timeoutOf(call), told), ERROR_CHARS_MAX);
+      const error = explain(verdict, tool, timeoutOf(call), told);
       const runMs = entered ? performance.now() - enteredMs : 0;
-      parts.onOutcome(call, outcomeJson(call, status, started, error, runMs));
+      parts.onOutcome(call, outcomeJson(status, entered || call.repeated, error, runMs));
       if (entered && once && end !== 'cancelled') parts.onLost();
     }
     posted.clear();
@@ -231,25 +258,33 @@ export function startSession(parts: SessionParts): Session {
     settle(end, detail);
   }
 
+  /** Tells the thread about late calls; ends it if a late call runs without yielding, or if the thread does not stop it. */
   function lookAtCalls(nowMs: number): void {
     let isUnderWay = false;
     for (const entry of posted.values()) {
       const { call, enteredMs } = entry;
-      if (enteredMs === undefined || entry.overdue) continue;
+      if (enteredMs === undefined || entry.isGivenBack) continue;
       isUnderWay = true;
-      const slackMs = call.id === running ? 0 : DEADLINE_SLACK_MS;
-      entry.overdue = nowMs - enteredMs > timeoutOf(call) + slackMs;
-      if (entry.overdue) stop('deadline');
+      entry.busyMs ??= pool.busyMs(threadId);
+      const timeoutMs = timeoutOf(call);
+      const lateMs = nowMs - enteredMs - timeoutMs;
+      if (lateMs > DEADLINE_SLACK_MS || (lateMs > 0 && call.id === running)) stop('deadline');
+      if (lateMs <= 0 || entry.isOverdue) continue;
+      entry.isOverdue = true;
+      session.draining = true;
+      const busyMs = pool.busyMs(threadId) - entry.busyMs;
+      entry.isCrowded = busyMs > timeoutMs * BUSY_PART_MAX && !call.repeated && !once;
+      link.post({ kind: 'stop', id: call.id, name: 'TimeoutError', reason: lateReason(call) });
     }
     if (!isUnderWay && (session.size > 0 || endingMs !== undefined) && nowMs - heardMs > STUCK_AFTER_MS)
       stop('stuck');
   }
 
-  function lookAtMemory(nowMs: number, thread: number): void {
-    if (memoryAskedMs !== undefined && nowMs - memoryAskedMs < MEMORY_EVERY_MS) return;
+  function lookAtMemory(nowMs: number): void {
+    if (nowMs - memoryAskedMs < MEMORY_EVERY_MS) return;
     // Until the answer comes, no other question is asked.
     memoryAskedMs = Infinity;
-    void parts.pool.memoryBytes(thread).then((bytes = 0) => {
+    void pool.memoryBytes(threadId).then((bytes = 0) => {
       memoryAskedMs = nowMs;
       if (bytes > settings.thread_memory_mb * 1024 * 1024) stop('crash', outOfMemory(settings));
     });
@@ -266,19 +301,18 @@ export function startSession(parts: SessionParts): Session {
     post: (calls) => void post(calls),
     cancel(id) {
       if (!posted.has(id)) return;
-      link.post({ kind: 'cancel', id });
-      if (![...posted.values()].every(({ call }) => call.cancelled)) return;
-      cancelledMs ??= performance.now();
       session.draining = true;
+      link.post({ kind: 'stop', id, name: 'AbortError', reason: 'the caller gave up' });
+      if ([...posted.values()].every(({ call }) => call.cancelled)) cancelledMs ??= performance.now();
     },
     look(nowMs) {
       if (stopping !== undefined) return;
-      if (threadId !== undefined) lookAtMemory(nowMs, threadId);
       if (phase === 'waiting' && nowMs - heardMs > START_TIMEOUT_MS) stop('no_start');
       if (phase === 'importing' && nowMs - heardMs > settings.load_timeout_ms) stop('load_timeout');
       if (cancelledMs !== undefined && posted.size > 0 && nowMs - cancelledMs > CANCEL_GRACE_MS)
         stop('cancelled');
       if (phase === 'running') lookAtCalls(nowMs);
+      if (phase !== 'waiting') lookAtMemory(nowMs);
     },
     end() {
       endingMs = performance.now();
@@ -290,27 +324,26 @@ export function startSession(parts: SessionParts): Session {
   return session;
 }
 
-/** Returns the outcome frame of a call that the thread did not end, as JSON. */
-export function outcomeJson(
-  call: QueuedCall,
-  status: OutcomeFrame['status'],
-  started: boolean,
-  error: string,
-  runMs = 0,
-): string {
-  const frame: OutcomeFrame = {
-    id: call.id,
+/** Returns the outcome frame of a call that has none of its own, as JSON. */
+export function outcomeJson(status: ToolCallStatus, started: boolean, reason: string, runMs = 0): string {
+  const error = cutText(reason, ERROR_CHARS_MAX);
+  const duration_ms = Math.round(runMs);
+  return JSON.stringify({
     status,
     result: error,
     truncated: false,
-    duration_ms: Math.round(runMs),
+    duration_ms,
     started,
     error,
-  };
-  return JSON.stringify(frame);
+  } satisfies OutcomeFrame);
 }
 
-/** Returns the outcome frame of a call that was cancelled while it waited, as JSON. */
-export function givenUpOutcome(call: QueuedCall): string {
-  return outcomeJson(call, 'crashed', call.repeated, explainGivenUp(call.repeated));
+/** Returns the outcome frame of a call that was cancelled, as JSON. */
+export function givenUpOutcome({ repeated }: QueuedCall, entered: boolean): string {
+  const started = entered || repeated;
+  return outcomeJson(
+    'crashed',
+    started,
+    `AbortError: the caller gave up${started ? '' : ' before the call started'}`,
+  );
 }

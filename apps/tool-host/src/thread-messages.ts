@@ -12,9 +12,10 @@ export interface SessionTask {
 
 export type ToThread =
   /** The calls to enter, as one JSON array: one string is far cheaper to pass than many objects. */
-  | { readonly kind: 'calls'; readonly json: string; readonly alone: boolean }
-  | { readonly kind: 'cancel'; readonly id: number }
-  /** Sent when every call has an outcome or is given back. */
+  | { readonly kind: 'calls'; readonly json: string }
+  /** Ends a call. `name` and `reason` are the error of its signal. */
+  | { readonly kind: 'stop'; readonly id: number; readonly name: string; readonly reason: string }
+  /** Sent when every call has ended. */
   | { readonly kind: 'end' };
 
 export type FromThread =
@@ -24,20 +25,16 @@ export type FromThread =
       readonly kind: 'step';
       /** The call that is entered next; 0: every entered call has returned or yielded. */
       readonly running: number;
-      /** A call with an outcome; 0: none. */
+      /** A call that has ended; 0: none. */
       readonly ended: number;
-      /** The outcome frame as JSON, which the host forwards unread; empty if the call was cancelled before its entry. */
+      /** The outcome frame as JSON, which the host forwards unread; empty if the call was stopped. */
       readonly outcome: string;
     }
-  /** The call passed its deadline, but its neighbours may have used its time. It has no outcome and must not go on. */
-  | { readonly kind: 'given_back'; readonly call: number }
-  /** A call has an outcome, but its function may still be running: the session takes no more calls. */
-  | { readonly kind: 'abandoned' }
   /** The call ends the thread: it exits, or threw outside its promise. 0: code left by an ended call does. */
   | { readonly kind: 'blame'; readonly call: number }
   /** The module cannot be imported in this thread, and never will: the host must end the thread. */
   | { readonly kind: 'not_imported'; readonly reason: string }
-  /** Functions of ended calls are still running: the host must end the thread. */
+  /** Functions of stopped calls are still running: the host must end the thread. */
   | { readonly kind: 'occupied' };
 
 /** The manifest of a module, or the reason why it cannot be used. */

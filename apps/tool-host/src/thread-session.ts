@@ -8,25 +8,19 @@ import type { OutputSource } from './thread-output.ts';
 
 /** Milliseconds without a turn of the event loop after which timers and sockets of running calls get a turn. */
 const TURN_EVERY_MS = 10;
-/** Turns of the event loop in which an answer already received at the timeout may still reach its call. */
-const TURNS_BEFORE_TIMEOUT = 2;
-/** Share of busy time above which a call may have timed out because of its neighbours. */
-const BUSY_PART_MAX = 0.25;
-/** Time for a timed-out or cancelled function to react to its signal. Unit: milliseconds. */
+/** Turns of the event loop in which an answer that has been received may still reach a call that is stopped. */
+const TURNS_BEFORE_STOP = 2;
+/** Time for a stopped function to react to its signal. Unit: milliseconds. */
 const ABANDON_GRACE_MS = 100;
 
 /** A call whose function was entered. */
 export interface LiveCall extends OutputSource {
   readonly frame: CallFrame;
-  readonly alone: boolean;
   readonly startedMs: number;
-  /** Busy time of its thread when it yielded. */
-  threadBusyMs: number;
   /** Created when the tool first reads its signal: most tools never do. */
   controller: AbortController | undefined;
   /** The reason of the signal, or of the signal to come once it is read. */
-  abortReason: Error | undefined;
-  /** It has its outcome, or was given back. */
+  stopReason: Error | undefined;
   ended: boolean;
 }
 
@@ -37,7 +31,7 @@ export interface ThreadSession {
   open(run: ToolModule['run']): void;
   /** Reports the call that ends the thread: it exits, or threw outside its promise. */
   blame(call: LiveCall): void;
-  /** Resolves when the host has ended the session. Never resolves if functions of ended calls are still running. */
+  /** Resolves when the host has ended the session. Never resolves if functions of stopped calls are still running. */
   readonly ended: Promise<void>;
 }
 
@@ -48,9 +42,10 @@ export function startThreadSession(
   post: (message: FromThread) => void,
 ): ThreadSession {
   /** Calls to enter, in order. */
-  const pending = new Map<number, { readonly frame: CallFrame; readonly alone: boolean }>();
+  const pending = new Map<number, CallFrame>();
+  /** Calls that have yielded. */
   const live = new Map<number, LiveCall>();
-  /** Functions that may still be running although their calls have ended. */
+  /** Functions that may still be running although their calls were stopped. */
   const abandoned = new Set<LiveCall>();
   const end = Promise.withResolvers<void>();
   let run: ToolModule['run'] | undefined;
@@ -66,13 +61,10 @@ export function startThreadSession(
   function settle(call: LiveCall, status: ToolCallStatus, result: string, truncated: boolean): void {
     if (call.ended) return;
     call.ended = true;
-    const { id } = call.frame;
     const duration_ms = Math.round((performance.now() - call.startedMs) * 1000) / 1000;
-    const frame: OutcomeFrame = { id, status, result, truncated, duration_ms, started: true };
-    outcome = {
-      ended: id,
-      outcome: JSON.stringify(status === 'succeeded' ? frame : { ...frame, error: result }),
-    };
+    const frame: OutcomeFrame = { status, result, truncated, duration_ms, started: true };
+    const json = JSON.stringify(status === 'succeeded' ? frame : { ...frame, error: result });
+    outcome = { ended: call.frame.id, outcome: json };
   }
 
   function succeed(call: LiveCall, value: unknown): void {
@@ -88,16 +80,14 @@ export function startThreadSession(
     settle(call, 'failed', describeError(error), false);
   }
 
-  function enter(frame: CallFrame, alone: boolean, run: ToolModule['run']): void {
+  function enter(frame: CallFrame, run: ToolModule['run']): void {
     const call: LiveCall = {
       frame,
-      alone,
       startedMs: performance.now(),
       label: `${tool.name} ${frame.tool_use_id}`,
       printedChars: 0,
-      threadBusyMs: 0,
       controller: undefined,
-      abortReason: undefined,
+      stopReason: undefined,
       ended: false,
     };
     step(frame.id);
@@ -111,52 +101,30 @@ export function startThreadSession(
   }
 
   async function settleLater(call: LiveCall, pending: Promise<unknown>): Promise<void> {
-    const timeoutMs = call.frame.timeout_ms ?? tool.timeout_ms;
-    const leftMs = timeoutMs - (performance.now() - call.startedMs);
-    const timer = setTimeout(() => void timeOut(call, timeoutMs), Math.max(1, leftMs));
     live.set(call.frame.id, call);
-    call.threadBusyMs = busyMsOfThread();
     try {
       const value = await pending;
       if (!call.ended) succeed(call, value);
     } catch (error) {
       if (!call.ended) fail(call, error);
     }
-    clearTimeout(timer);
     live.delete(call.frame.id);
     abandoned.delete(call);
     if (outcome.ended !== 0) step(0);
   }
 
-  /** Times out a call. Timers run before I/O, so an answer received while a neighbour blocked the thread is taken first. */
-  async function timeOut(call: LiveCall, timeoutMs: number): Promise<void> {
-    for (let turn = 0; turn < TURNS_BEFORE_TIMEOUT; turn += 1) await nextTurn();
-    if (call.ended) return;
-    const reason = new DOMException(`${tool.name} ran longer than ${timeoutMs} ms`, 'TimeoutError');
-    const isBusy = busyMsOfThread() - call.threadBusyMs > timeoutMs * BUSY_PART_MAX;
-    if (isBusy && !call.alone && tool.side_effects !== 'once') {
+  async function stop(id: number, reason: Error): Promise<void> {
+    if (!pending.delete(id)) {
+      for (let turn = 0; turn < TURNS_BEFORE_STOP; turn += 1) await nextTurn();
+      const call = live.get(id);
+      if (call === undefined) return;
+      live.delete(id);
+      abandoned.add(call);
       call.ended = true;
-      post({ kind: 'given_back', call: call.frame.id });
-      abandon(call, reason);
-    } else {
-      interrupt(call, 'timed_out', reason);
+      call.stopReason = reason;
+      call.controller?.abort(reason);
     }
-  }
-
-  function interrupt(call: LiveCall, status: ToolCallStatus, reason: Error): void {
-    settle(call, status, describeError(reason), false);
-    step(0);
-    abandon(call, reason);
-  }
-
-  function abandon(call: LiveCall, reason: Error): void {
-    live.delete(call.frame.id);
-    abandoned.add(call);
-    call.abortReason = reason;
-    call.controller?.abort(reason);
-    setTimeout(() => {
-      if (abandoned.has(call)) post({ kind: 'abandoned' });
-    }, ABANDON_GRACE_MS);
+    post({ kind: 'step', running: 0, ended: id, outcome: '' });
   }
 
   /** Enters the calls that are waiting. */
@@ -164,26 +132,20 @@ export function startThreadSession(
     entering = false;
     if (run === undefined) return;
     const turnMs = performance.now();
-    for (const [id, { frame, alone }] of pending) {
+    for (const [id, frame] of pending) {
       if (performance.now() - turnMs > TURN_EVERY_MS) break;
       pending.delete(id);
-      enter(frame, alone, run);
+      enter(frame, run);
     }
     step(0);
     if (pending.size > 0) plan();
   }
 
-  /** Plans to enter the calls in a later turn, so that a cancellation that has arrived is read first. */
+  /** Plans to enter the calls in a later turn, so that a stop that has arrived is read first. */
   function plan(): void {
     if (entering) return;
     entering = true;
     setImmediate(enterPending);
-  }
-
-  function cancel(id: number): void {
-    if (pending.delete(id)) post({ kind: 'step', running: 0, ended: id, outcome: '' });
-    const call = live.get(id);
-    if (call !== undefined) interrupt(call, 'crashed', new DOMException('the caller gave up', 'AbortError'));
   }
 
   async function finish(): Promise<void> {
@@ -197,11 +159,9 @@ export function startThreadSession(
     ended: end.promise,
     receive(message) {
       if (message.kind === 'end') void finish();
-      else if (message.kind === 'cancel') cancel(message.id);
+      else if (message.kind === 'stop') void stop(message.id, new DOMException(message.reason, message.name));
       else {
-        const { alone } = message;
-        for (const frame of JSON.parse(message.json) as readonly CallFrame[])
-          pending.set(frame.id, { frame, alone });
+        for (const frame of JSON.parse(message.json) as readonly CallFrame[]) pending.set(frame.id, frame);
         plan();
       }
     },
@@ -220,7 +180,7 @@ function contextOf(call: LiveCall): ToolContext {
   return {
     get signal() {
       call.controller ??= new AbortController();
-      if (call.abortReason !== undefined) call.controller.abort(call.abortReason);
+      if (call.stopReason !== undefined) call.controller.abort(call.stopReason);
       return call.controller.signal;
     },
     agentId: call.frame.agent_id,
@@ -234,9 +194,4 @@ function isThenable(value: unknown): value is PromiseLike<unknown> {
   return (
     typeof value === 'object' && value !== null && typeof (value as { then?: unknown }).then === 'function'
   );
-}
-
-/** Returns the busy milliseconds of this thread's event loop since its start. */
-function busyMsOfThread(): number {
-  return performance.eventLoopUtilization().active;
 }

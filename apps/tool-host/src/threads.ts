@@ -3,13 +3,15 @@ import { MessageChannel } from 'node:worker_threads';
 import { Piscina } from 'piscina';
 import { keptEnvironment } from './config.ts';
 import type { Speed, ToolManifest } from './contract.ts';
-import { describeCrash, withoutWords } from './explain.ts';
 import type { HostSettings } from './protocol.ts';
 import type { FromThread, ModuleInspection, SessionTask, ToThread } from './thread-messages.ts';
 import type { ThreadSources } from './thread-sources.ts';
+import { describeCrash, withoutWords } from './verdict.ts';
 
 /** Milliseconds after which a stopped thread counts as stuck in native code. */
 const EXIT_WAIT_MS = 100;
+/** Idle time after which an additional thread ends. Unit: milliseconds. */
+const THREAD_IDLE_MS = 30_000;
 
 /**
  * Distance of the engine's heap limit above ours.
@@ -42,6 +44,8 @@ export interface ThreadPool {
    * Returns heap and buffers of the thread, garbage included. Undefined if it is gone; pending while it is in native code.
    */
   memoryBytes(threadId: number): Promise<number | undefined>;
+  /** Returns the time in which the thread's event loop was not idle. Unit: milliseconds. */
+  busyMs(threadId: number): number;
   /** Returns the number of stopped threads that have not exited. */
   stuckThreads(): number;
 }
@@ -76,7 +80,7 @@ export function startThreads(
       workerData: sources,
       minThreads,
       maxThreads,
-      idleTimeout: settings.thread_idle_ms,
+      idleTimeout: THREAD_IDLE_MS,
       // Tools hold sockets and timers between tasks; waiting on atomics would freeze them.
       atomics: 'disabled',
       env: keptEnvironment(),
@@ -119,6 +123,7 @@ export function startThreads(
 
 function threadPool(pool: Piscina, threadsMax: number, threadsPerTool: number): ThreadPool {
   let stuck = 0;
+  const threadOf = (id: number) => pool.threads.find(({ threadId }) => threadId === id);
 
   /** Waits for the last messages of a thread that has ended or was stopped. */
   async function drain(closed: Promise<void>): Promise<void> {
@@ -159,13 +164,13 @@ function threadPool(pool: Piscina, threadsMax: number, threadsPerTool: number): 
     },
     async memoryBytes(threadId) {
       try {
-        const worker = pool.threads.find((thread) => thread.threadId === threadId);
-        const statistics = await worker?.getHeapStatistics();
+        const statistics = await threadOf(threadId)?.getHeapStatistics();
         return statistics && statistics.used_heap_size + statistics.external_memory;
       } catch {
         return undefined;
       }
     },
+    busyMs: (threadId) => threadOf(threadId)?.performance.eventLoopUtilization().active ?? 0,
     stuckThreads: () => stuck,
   };
 }

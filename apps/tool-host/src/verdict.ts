@@ -1,3 +1,9 @@
+import type { ToolManifest } from './contract.ts';
+import type { HostSettings } from './protocol.ts';
+import { describeError } from './text.ts';
+
+/** The policy for calls whose thread ended before their outcome, and its texts for the model and the log. */
+
 /** Reason of a thread's end during a session. */
 export type ThreadEnd =
   /** Stopped: a call passed its timeout and the thread did not come free. */
@@ -40,7 +46,7 @@ export type Verdict = 'again' | 'alone' | EndedWhy;
 /** Maximum interruptions of a call without a known cause; beyond, the cause is not a single call. */
 const INTERRUPTIONS_MAX = 10;
 
-/** Decides about a call whose thread ended before its outcome. Pure: the whole policy is this function. */
+/** Decides about a call whose thread ended before its outcome. */
 export function judge(end: ThreadEnd, call: UnfinishedCall): Verdict {
   if (call.cancelled) return 'cancelled';
   const isWornOut = call.interruptions >= INTERRUPTIONS_MAX;
@@ -51,4 +57,48 @@ export function judge(end: ThreadEnd, call: UnfinishedCall): Verdict {
   if (call.once) return 'neighbour';
   // Code left by an ended call that strikes during the repeat says nothing about the call.
   return call.repeated && !(call.leftover && !isWornOut) ? 'neighbour' : 'alone';
+}
+
+/** Returns the error text of a call that ended with its thread. */
+export function explain(why: EndedWhy, tool: ToolManifest, timeoutMs: number, detail: string): string {
+  const texts: Readonly<Record<EndedWhy, string>> = {
+    deadline: `TimeoutError: ${tool.name} ran longer than ${timeoutMs} ms and was stopped with its thread`,
+    cancelled: 'AbortError: the caller gave up',
+    thread: `no thread could run ${tool.name} (${detail})`,
+    culprit: `${tool.name} ended its thread: ${detail}`,
+    neighbour: `${tool.name} was interrupted because its thread ended (${detail})`,
+  };
+  return texts[why];
+}
+
+/** Returns the reason for stopping a thread. */
+export function describeEnd(end: ThreadEnd, { load_timeout_ms }: HostSettings): string {
+  const texts: Readonly<Record<ThreadEnd, string>> = {
+    deadline: 'another call ran over its deadline',
+    cancelled: 'the caller gave up',
+    load_timeout: `importing a module took longer than ${load_timeout_ms} ms`,
+    no_start: 'no thread began the task in time',
+    stuck: 'code left running by an ended call blocked it',
+    crash: 'it crashed',
+  };
+  return texts[end];
+}
+
+/** Returns the reason for a crash, by the pool's error. */
+export function describeCrash(error: unknown, settings: HostSettings): string {
+  // A tool may throw any value, null included.
+  const { code, message } = (error ?? {}) as { readonly code?: unknown; readonly message?: unknown };
+  if (code === 'ERR_WORKER_OUT_OF_MEMORY') return outOfMemory(settings);
+  const exit = /^worker exited with code: (-?\d+)$/.exec(String(message));
+  if (exit !== null) return `process.exit(${exit[1]})`;
+  return `uncaught ${describeError(error)}`;
+}
+
+export function outOfMemory({ thread_memory_mb }: HostSettings): string {
+  return `out of memory (a thread has ${thread_memory_mb} MB)`;
+}
+
+/** Removes the message of an error, which may contain private data. */
+export function withoutWords(detail: string): string {
+  return detail.startsWith('uncaught ') ? 'uncaught error' : detail;
 }

@@ -1,34 +1,10 @@
 import { describe, expect, test } from 'vitest';
-import { createFrameReader, encodeFrame, FRAME_BYTES_MAX } from '../src/frames.ts';
-import { describeCrash, withoutWords } from '../src/explain.ts';
-import { judge, type UnfinishedCall } from '../src/verdict.ts';
-
-describe('frames', () => {
-  test('are complete and in order however the bytes are cut', () => {
-    const values = ['', 'ä😀', { nested: [1, null] }, 'x'.repeat(5_000)];
-    const bytes = Buffer.concat(values.map((value) => encodeFrame(JSON.stringify(value))));
-    for (const size of [1, 2, 3, 5, 7, 64, 4_999, bytes.length]) {
-      const received: unknown[] = [];
-      const read = createFrameReader((value) => received.push(value));
-      for (let offset = 0; offset < bytes.length; offset += size) read(bytes.subarray(offset, offset + size));
-      expect(received).toEqual(values);
-    }
-  });
-
-  test('over the cap are neither written nor read', () => {
-    const header = Buffer.alloc(4);
-    header.writeUInt32BE(FRAME_BYTES_MAX + 1);
-    expect(() => createFrameReader(() => {})(header)).toThrow(RangeError);
-    expect(() => encodeFrame('x'.repeat(FRAME_BYTES_MAX + 1))).toThrow(RangeError);
-  });
-});
+import { describeCrash, judge, withoutWords, type UnfinishedCall } from '../src/verdict.ts';
 
 const SETTINGS = {
   tools_dirs: [],
   threads: 1,
-  calls_in_flight_per_thread: 1,
   thread_memory_mb: 64,
-  thread_idle_ms: 1,
   load_timeout_ms: 1,
 };
 

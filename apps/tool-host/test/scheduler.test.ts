@@ -1,4 +1,5 @@
 import { afterEach, expect, test, vi } from 'vitest';
+import type { ToThread } from '../src/thread-messages.ts';
 import { schedulerWith, toolNamed, type FakeThread } from './support/fake-threads.ts';
 import { until } from './support/tool-hosts.ts';
 
@@ -7,6 +8,11 @@ afterEach(() => void vi.useRealTimers());
 const times = (count: number, name: string): string[] => Array<string>(count).fill(name);
 const namesOf = (threads: readonly FakeThread[]): string[] => threads.map(({ tool }) => tool.name);
 const sizesOf = (threads: readonly FakeThread[]): number[] => threads.map(({ calls }) => calls.length);
+
+/** Plays a thread that stops each call when it is told to. */
+function stopAtOnce(thread: FakeThread, message: ToThread): void {
+  if (message.kind === 'stop') thread.say({ kind: 'step', running: 0, ended: message.id, outcome: '' });
+}
 
 /** Enters all calls of the thread, which then yield. */
 function enterAll(thread: FakeThread): void {
@@ -211,21 +217,57 @@ test('a call cancelled before its repeat counts as started', async () => {
     });
 });
 
-test('calls that a thread gives back run again alone when the others have ended, except a call cancelled meanwhile', async () => {
-  const { scheduler, threads, outcomes, enqueue } = schedulerWith([toolNamed('any')]);
+test('calls that are late in a busy thread run again alone when the others have ended, except a call cancelled meanwhile', async () => {
+  vi.useFakeTimers({ toFake: ['performance', 'setInterval', 'clearInterval'] });
+  let busyMs = 0;
+  const { scheduler, threads, outcomes, enqueue } = schedulerWith(
+    [toolNamed('any', { timeout_ms: 1_000 })],
+    (thread, message) => {
+      if (message.kind === 'stop' && message.name === 'TimeoutError') stopAtOnce(thread, message);
+    },
+    undefined,
+    () => busyMs,
+  );
   enqueue(times(4, 'any'));
   const [thread] = threads as [FakeThread];
-  enterAll(thread);
-  for (const call of [1, 2, 3]) thread.say({ kind: 'given_back', call });
+  for (const call of [1, 2, 3, 0]) thread.enter(call);
+  await vi.advanceTimersByTimeAsync(500);
+  for (const call of [4, 0]) thread.enter(call);
+  busyMs = 300;
+  await vi.advanceTimersByTimeAsync(550);
   scheduler.cancel(2);
+  expect(outcomes).toEqual([]);
   expect(threads).toHaveLength(1);
   thread.succeed(4);
-  await until(() => threads.length === 3);
+  await vi.advanceTimersByTimeAsync(0);
   expect(outcomes).toMatchObject([
     { id: 4, status: 'succeeded' },
     { id: 2, status: 'crashed' },
   ]);
   expect(threads.slice(1).map(({ calls }) => calls)).toEqual([[1], [3]]);
+});
+
+test.for([
+  ['in an idle thread', 'none', 0, false],
+  ['that must not be repeated', 'once', 900, false],
+  ['that runs alone', 'none', 900, true],
+] as const)('a call %s times out at its deadline', async ([, side_effects, workMs, isAlone]) => {
+  vi.useFakeTimers({ toFake: ['performance', 'setInterval', 'clearInterval'] });
+  let busyMs = 0;
+  const { threads, outcomes, enqueue } = schedulerWith(
+    [toolNamed('any', { timeout_ms: 1_000, side_effects })],
+    stopAtOnce,
+    undefined,
+    () => busyMs,
+  );
+  enqueue(['any'], isAlone);
+  await vi.advanceTimersByTimeAsync(0);
+  enterAll(threads[0] as FakeThread);
+  await vi.advanceTimersByTimeAsync(500);
+  busyMs = workMs;
+  await vi.advanceTimersByTimeAsync(550);
+  const error = 'TimeoutError: any ran longer than 1000 ms';
+  expect(outcomes).toMatchObject([{ id: 1, status: 'timed_out', started: true, error }]);
 });
 
 test('a thread that does not come free is ended at the deadline of its call', async () => {
@@ -241,7 +283,7 @@ test('a thread that does not come free is ended at the deadline of its call', as
   expect(threads[1]?.calls, 'the call that was not entered').toEqual([2]);
 });
 
-test('a yielded call that its thread does not end is ended within 250 ms of its deadline', async () => {
+test('a yielded call that its thread does not stop is ended within 250 ms of its deadline', async () => {
   vi.useFakeTimers({ toFake: ['performance', 'setInterval', 'clearInterval'] });
   const { threads, outcomes, enqueue } = schedulerWith([toolNamed('any', { timeout_ms: 1_000 })]);
   enqueue(['any']);
@@ -289,12 +331,7 @@ test('a module that a thread could not import is tried in one thread at a time u
 
 test('a call cancelled during the import of its module does not end the time of the import', async () => {
   vi.useFakeTimers({ toFake: ['performance', 'setInterval', 'clearInterval'] });
-  const { scheduler, threads, outcomes, log, enqueue } = schedulerWith(
-    [toolNamed('any')],
-    (thread, message) => {
-      if (message.kind === 'cancel') thread.say({ kind: 'step', running: 0, ended: 1, outcome: '' });
-    },
-  );
+  const { scheduler, threads, outcomes, log, enqueue } = schedulerWith([toolNamed('any')], stopAtOnce);
   enqueue(['any', 'any']);
   scheduler.cancel(1);
   expect(outcomes).toMatchObject([{ id: 1, status: 'crashed', started: false }]);

@@ -7,9 +7,7 @@ import type { ThreadPool } from '../../src/threads.ts';
 export const SETTINGS: HostSettings = {
   tools_dirs: [],
   threads: 2,
-  calls_in_flight_per_thread: 16,
   thread_memory_mb: 256,
-  thread_idle_ms: 30_000,
   load_timeout_ms: 10_000,
 };
 
@@ -47,16 +45,17 @@ export function schedulerWith(
   tools: readonly ToolManifest[],
   onThread: (thread: FakeThread, message: ToThread) => void = () => {},
   sendStarting: (ids: readonly number[]) => Promise<void> = () => Promise.resolve(),
+  busyMs: () => number = () => 0,
 ): {
   readonly scheduler: Scheduler;
   readonly threads: FakeThread[];
-  readonly outcomes: OutcomeFrame[];
+  readonly outcomes: (OutcomeFrame & { readonly id: number })[];
   readonly log: string[];
   /** Queues calls of these tools, numbered from 1 on over all uses. */
   enqueue(names: readonly string[], interrupted?: boolean): void;
 } {
   const threads: FakeThread[] = [];
-  const outcomes: OutcomeFrame[] = [];
+  const outcomes: (OutcomeFrame & { readonly id: number })[] = [];
   const log: string[] = [];
   const pools: Record<Speed, ThreadPool> = { fast: fakePool(3, 2), slow: fakePool(5, 4) };
   let calls = 0;
@@ -80,7 +79,7 @@ export function schedulerWith(
               kind: 'step',
               running: 0,
               ended: call,
-              outcome: JSON.stringify({ id: call, status: 'succeeded', started: true }),
+              outcome: JSON.stringify({ status: 'succeeded', started: true }),
             }),
           die: (error = new Error('the thread is gone')) => resolve({ crash: { error } }),
         };
@@ -100,12 +99,13 @@ export function schedulerWith(
         };
       },
       memoryBytes: () => Promise.resolve(undefined),
+      busyMs: () => busyMs(),
       stuckThreads: () => 0,
     };
   }
 
-  const scheduler = createScheduler({ tools, problems: [] }, { pools }, SETTINGS, {
-    sendOutcome: (json) => outcomes.push(JSON.parse(json) as OutcomeFrame),
+  const scheduler = createScheduler({ tools, problems: [] }, pools, SETTINGS, {
+    sendOutcome: (id, json) => outcomes.push({ id, ...(JSON.parse(json) as OutcomeFrame) }),
     sendStarting,
     log: (line) => log.push(line),
     giveUp: () => {},
@@ -116,11 +116,13 @@ export function schedulerWith(
     outcomes,
     log,
     enqueue(names, interrupted = false) {
-      const entries = names.map((name) => {
-        calls += 1;
-        return [calls, name, 0, JSON.stringify({ id: calls })] as const;
-      });
-      scheduler.enqueue(entries, new Set(interrupted ? entries.map(([id]) => id) : []));
+      scheduler.enqueue(
+        names.map((tool_name) => {
+          calls += 1;
+          const frame = '{"arguments":{}}';
+          return { id: calls, tool_name, timeout_ms: 0, frame, repeated: interrupted };
+        }),
+      );
     },
   };
 }

@@ -4,7 +4,13 @@ import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { onTestFinished } from 'vitest';
-import { startToolHost, type ToolCallRequest, type ToolHost, type ToolHostOptions } from '../../src/index.ts';
+import {
+  startToolHost,
+  type ToolCallOutcome,
+  type ToolCallRequest,
+  type ToolHost,
+  type ToolHostOptions,
+} from '../../src/index.ts';
 
 export const TOOLS_DIR = fileURLToPath(new URL('../fixtures/tools', import.meta.url));
 export const BAD_TOOLS_DIR = fileURLToPath(new URL('../fixtures/bad', import.meta.url));
@@ -14,6 +20,11 @@ export interface TestToolHost extends ToolHost {
   readonly log: string[];
   /** The host's own part of it. */
   readonly ownLog: string[];
+  /** Runs the calls side by side; resolves with their outcomes, in the given order. */
+  runCalls(
+    calls: readonly ToolCallRequest[],
+    options?: { readonly signal?: AbortSignal },
+  ): Promise<ToolCallOutcome[]>;
 }
 
 /** Starts a tool host with the fixture tools, closed when the test ends. */
@@ -30,7 +41,12 @@ export async function startTestHost(options: Partial<ToolHostOptions> = {}): Pro
     ...options,
   });
   onTestFinished(() => host.close());
-  return { ...host, log, ownLog };
+  return {
+    ...host,
+    log,
+    ownLog,
+    runCalls: (calls, runOptions) => Promise.all(calls.map((call) => host.runCall(call, runOptions))),
+  };
 }
 
 let calls = 0;
