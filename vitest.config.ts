@@ -12,6 +12,7 @@ const SHARED = [
   'libs/{agent-core,client,db,egress,intake}/test/**/*.test.ts',
   'apps/{api,cli,simulator}/test/**/*.test.ts',
   'apps/worker/test/{callbacks,flows,leases,provider,queues,tools}/**/*.test.ts',
+  'test/{docs,infra,samples,stack}/**/*.test.ts',
 ];
 
 const RECORD = ['./test/record-statements.ts'];
@@ -26,7 +27,8 @@ export default defineConfig({
     globalSetup: ['./test/global-setup.ts'],
     reporters: ['default', new ClosingLineReporter()],
     pool: 'forks',
-    maxWorkers: 2,
+    // A third fills the waits of two on two cores.
+    maxWorkers: 3,
     sequence: { sequencer: Sequencer },
     projects: [
       // Their files leave nothing behind in their process: it serves one after the other, and imports the code once.

@@ -51,13 +51,14 @@ async function openSpare(serverUrl: string): Promise<Spare> {
 /** Wraps a pool, so that code that outlives its test gets errors, and no access to the next test. */
 function lend(pool: pg.Pool): { readonly lent: pg.Pool; readonly end: () => void } {
   let ended = false;
+  const methods = pool as unknown as Readonly<Record<'connect' | 'query', (...args: unknown[]) => unknown>>;
   const whileLent =
-    <Args extends unknown[]>(act: (...args: Args) => unknown) =>
-    (...args: Args): unknown =>
-      ended ? Promise.reject(new Error('The test of this database has ended.')) : act.apply(pool, args);
+    (name: keyof typeof methods) =>
+    (...args: unknown[]): unknown =>
+      ended ? Promise.reject(new Error('The test of this database has ended.')) : methods[name](...args);
   const lent = Object.create(pool, {
-    connect: { value: whileLent(pool.connect as (...args: unknown[]) => unknown) },
-    query: { value: whileLent(pool.query as (...args: unknown[]) => unknown) },
+    connect: { value: whileLent('connect') },
+    query: { value: whileLent('query') },
     end: { value: () => Promise.resolve((ended = true)) },
   }) as pg.Pool;
   return { lent, end: () => (ended = true) };
