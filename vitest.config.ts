@@ -12,7 +12,6 @@ const SHARED = [
   'libs/{agent-core,client,db,egress,intake}/test/**/*.test.ts',
   'apps/{api,cli,simulator}/test/**/*.test.ts',
   'apps/worker/test/{callbacks,flows,leases,provider,queues,tools}/**/*.test.ts',
-  'test/{docs,infra,samples,stack}/**/*.test.ts',
 ];
 
 const RECORD = ['./test/record-statements.ts'];

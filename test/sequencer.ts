@@ -10,6 +10,7 @@ const root = join(import.meta.dirname, '..');
 export const FIRST = [
   'test/proof/sabotage.test.ts',
   'test/proof/killpoints.test.ts',
+  'test/stack/start.test.ts',
   'test/stack/clocks.test.ts',
   'test/stack/signals.test.ts',
   'test/stack/queues.test.ts',

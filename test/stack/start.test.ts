@@ -6,8 +6,8 @@ import { createServer as createHttpServer } from 'node:http';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
-import { afterEach, beforeEach, expect, inject, onTestFinished, test, vi } from 'vitest';
-import { MIGRATIONS } from '../../libs/db/src/index.ts';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, inject, onTestFinished, test, vi } from 'vitest';
+import { connect, MIGRATIONS, migrateToLatest } from '../../libs/db/src/index.ts';
 import { openTestDatabase } from '../../libs/db/src/testing/index.ts';
 import { createClient, type Client } from '../../scripts/demo/client.ts';
 import { createPool, providePostgres } from '../../libs/services/src/index.ts';
@@ -18,6 +18,18 @@ const root = join(import.meta.dirname, '../..');
 let dir: string;
 let started: ChildProcess[];
 
+/** Holds the cluster of {@link bringCluster}. */
+let prepared: string;
+
+beforeAll(async () => {
+  prepared = await mkdtemp(join(tmpdir(), 'nightshift-cluster-'));
+  const { url, stop } = await providePostgres({ dataDir: join(prepared, 'pg'), durable: false });
+  const pool = createPool({ url, max: 1 });
+  await migrateToLatest(connect(pool));
+  await pool.end();
+  await stop();
+});
+afterAll(() => rm(prepared, { recursive: true, force: true }));
 beforeEach(async () => {
   dir = await mkdtemp(join(tmpdir(), 'nightshift-start-'));
   started = [];
@@ -56,6 +68,12 @@ function start(
   for (const stream of [child.stdout, child.stderr])
     stream.on('data', (chunk: Buffer) => (shown += chunk.toString()));
   return { child, shown: () => shown, ended: once(child, 'close').then(([code]) => code as number | null) };
+}
+
+/** Puts a migrated cluster into the directory, for starts that need their own server and not its creation. */
+function bringCluster(): void {
+  const { status, stderr } = spawnSync('cp', ['-a', join(prepared, 'pg'), dir], { encoding: 'utf8' });
+  expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
 }
 
 /** An existing database, for starts that work with any database. */
@@ -378,6 +396,7 @@ test('a stored key that is too short is refused by the name of its file', async 
 });
 
 test('a database that ends stops the service with a message, and the next start has the accepted work', async () => {
+  bringCluster();
   const service = start();
   const id = await submit(clientOf(await untilUp(service)), 2);
   process.kill(
@@ -410,6 +429,7 @@ test.each(['start', 'demo'])('%s refuses a required port that is taken', async (
 
 test('a signal to npm ends the service and all its processes in order', async ({ skip }) => {
   if (spawnSync('npm', ['--version']).status !== 0) return skip('no npm on PATH');
+  bringCluster();
   const service = start({}, ['npm', 'start']);
   await untilUp(service);
   const family = familyOf(service.child.pid ?? 0);
@@ -421,6 +441,7 @@ test('a signal to npm ends the service and all its processes in order', async ({
 });
 
 test('a signal ends the service in order, even if duplicated, as in a process group', async () => {
+  bringCluster();
   const service = start();
   await untilUp(service);
   // Two equal signals would merge, and a second signal after the first's output could count as intended.
@@ -563,6 +584,7 @@ test('with HOST the service listens there and prints the address', async () => {
 const REAL = { ANTHROPIC_API_KEY: 'key', ANTHROPIC_BASE_URL: 'http://127.0.0.1:9' };
 
 test('the demo does not start while unfinished runs of an earlier start would be billed with its own', async () => {
+  bringCluster();
   const service = start({ GATHER_WINDOW_MS: '3600000' });
   await untilUp(service).then((url) => submit(clientOf(url), 2));
   await end(service);
@@ -639,6 +661,7 @@ test('without the key, work at the real provider is not taken over, and the term
 });
 
 test('connection settings reach the processes that connect, a proxy only the workers, and tools none', async () => {
+  bringCluster();
   const connecting = {
     USER: 'night',
     PGUSER: 'night',
@@ -687,6 +710,7 @@ test('an audit of an unprepared database says so in one line', async () => {
 });
 
 test('the books are audited while the service is up', async () => {
+  bringCluster();
   await untilUp(start());
   const audit = start({}, [process.execPath, 'scripts/audit.ts', '--resume']);
   expect(await audit.ended).toBe(0);
