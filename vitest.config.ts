@@ -7,6 +7,15 @@ import { Sequencer } from './test/sequencer.ts';
 /** Compares the statements that the other tests have run with their row types. */
 const ROW_TYPES = 'libs/db/test/row-types/row-types.test.ts';
 
+/** Files whose tests leave nothing behind in their process. */
+const SHARED = [
+  'libs/{agent-core,client,db,egress,intake}/test/**/*.test.ts',
+  'apps/{api,cli,simulator}/test/**/*.test.ts',
+  'apps/worker/test/{callbacks,flows,leases,provider,queues,tools}/**/*.test.ts',
+];
+
+const RECORD = ['./test/record-statements.ts'];
+
 /** Where these statements are recorded. */
 const STATEMENTS = { NIGHTSHIFT_STATEMENTS: join(tmpdir(), `nightshift-statements-${process.pid}`) };
 
@@ -17,21 +26,22 @@ export default defineConfig({
     globalSetup: ['./test/global-setup.ts'],
     reporters: ['default', new ClosingLineReporter()],
     pool: 'forks',
-    maxWorkers: 2,
+    // A third fills the waits of two on two cores.
+    maxWorkers: 3,
     sequence: { sequencer: Sequencer },
     projects: [
-      // Tests of what is pure leave nothing behind: a process serves one after the other.
+      // Their files leave nothing behind in their process: it serves one after the other, and imports the code once.
       {
         extends: true,
-        test: { name: 'core', include: ['libs/agent-core/test/**/*.test.ts'], isolate: false },
+        test: { name: 'shared', include: SHARED, exclude: [ROW_TYPES], isolate: false, setupFiles: RECORD },
       },
       {
         extends: true,
         test: {
           name: 'rest',
           include: ['{apps,libs}/*/test/**/*.test.ts', 'test/**/*.test.ts', 'bench/test/**/*.test.ts'],
-          exclude: ['libs/agent-core/**', ROW_TYPES],
-          setupFiles: ['./test/record-statements.ts'],
+          exclude: [...SHARED, ROW_TYPES],
+          setupFiles: RECORD,
         },
       },
       {

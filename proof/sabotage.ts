@@ -15,51 +15,68 @@ export interface MutantReport {
 /** Zones of a simulation of schedules. */
 const SCHEDULE_ZONES = 1;
 
-/** Fault of a mutant that changed nothing. */
-export const HAS_MOVED = 'it changes nothing: the code it takes out has moved';
-
 /** Runs one mutant until a named check catches it, or `seedsMax` seeds have passed. */
 export async function runMutant(
   database: ProofDatabase,
   mutant: Mutant,
   seedsMax = SEEDS_MAX,
 ): Promise<MutantReport> {
-  let hits = 0;
+  let removed = false;
+  for (let seed = 1; seed <= seedsMax; seed++) {
+    const { caughtBy, removesCode } = await runSeed(database, mutant, seed);
+    removed ||= removesCode;
+    if (caughtBy === null) continue;
+    const fault = await controlFault(database, mutant, seed);
+    return { name: mutant.name, caughtBy, seeds: seed, fault };
+  }
+  const fault = removed ? 'no check has caught it' : 'it changes nothing: the code it takes out has moved';
+  return { name: mutant.name, caughtBy: null, seeds: seedsMax, fault };
+}
+
+/** Tells whether a mutant removes code in any of its first `seedsMax` seeds. Stops at the first that does. */
+export async function findsItsCode(
+  database: ProofDatabase,
+  mutant: Mutant,
+  seedsMax: number,
+): Promise<boolean> {
+  for (let seed = 1; seed <= seedsMax; seed++)
+    if ((await runSeed(database, mutant, seed)).removesCode) return true;
+  return false;
+}
+
+interface SeedOutcome {
+  readonly caughtBy: string | null;
+  /** Whether the mutant, and its removal of other guards, took effect. */
+  readonly removesCode: boolean;
+}
+
+async function runSeed(database: ProofDatabase, mutant: Mutant, seed: number): Promise<SeedOutcome> {
+  let [hits, othersHits] = [0, 0];
   const hit = (): void => {
     hits += 1;
   };
-  let othersHits = 0;
+  if (mutant.schedules !== undefined) {
+    const sabotage = mutant.schedules(hit);
+    const result = await simulateSchedules(database, { seed, zones: SCHEDULE_ZONES, sabotage });
+    return { caughtBy: caughtIn(mutant, result), removesCode: hits > 0 };
+  }
   const others = mutant.others?.(() => {
     othersHits += 1;
   });
-  for (let seed = 1; seed <= seedsMax; seed++) {
-    const sabotage = mutant.make(hit);
-    const { rewrite } = sabotage;
-    const whole =
+  const sabotage = mutant.make(hit);
+  const { rewrite } = sabotage;
+  const result = await simulate(database, {
+    seed,
+    ...mutant.world,
+    sabotage:
       others === undefined
         ? sabotage
-        : { ...sabotage, rewrite: (text: string) => (rewrite ?? String)(others(text)) };
-    if (mutant.schedules !== undefined) {
-      const sabotaged = { seed, zones: SCHEDULE_ZONES, sabotage: mutant.schedules(hit) };
-      const caught = caughtIn(mutant, await simulateSchedules(database, sabotaged));
-      if (caught !== null) return { name: mutant.name, caughtBy: caught, seeds: seed, fault: null };
-      continue;
-    }
+        : { ...sabotage, rewrite: (text: string) => (rewrite ?? String)(others(text)) },
     // Some mutants show only at the end of a seed, so the simulation goes on after a violation.
-    const result = await simulate(database, {
-      seed,
-      ...mutant.world,
-      sabotage: whole,
-      keepGoing: others !== undefined,
-    });
-    const caught = caughtIn(mutant, result);
-    if (caught === null) continue;
-    const fault = others === undefined ? null : await controlFault(database, mutant, seed);
-    return { name: mutant.name, caughtBy: caught, seeds: seed, fault };
-  }
-  const hasMoved = hits === 0 || (others !== undefined && othersHits === 0);
-  const fault = hasMoved ? HAS_MOVED : 'no check has caught it';
-  return { name: mutant.name, caughtBy: null, seeds: seedsMax, fault };
+    keepGoing: others !== undefined,
+  });
+  const removesCode = hits > 0 && (others === undefined || othersHits > 0);
+  return { caughtBy: caughtIn(mutant, result), removesCode };
 }
 
 /** Runs the control: the other guards are gone, this one is in place, and the violation must not show. */

@@ -1,6 +1,7 @@
 import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import pg from 'pg';
 import type { TestProject } from 'vitest/node';
 import { directoryOwner, providePostgres } from '../libs/services/src/index.ts';
 
@@ -32,7 +33,8 @@ async function provideDatabase(project: TestProject): Promise<() => Promise<void
   const given = process.env.TEST_DATABASE_URL;
   if (given !== undefined && given !== '') {
     project.provide('postgresUrl', given);
-    return () => Promise.resolve();
+    // A server that is away by then has nothing to drop.
+    return () => dropLeftDatabases(given).catch(() => undefined);
   }
   removeLeftovers();
   const dataDir = mkdtempSync(join(tmpdir(), PREFIX));
@@ -50,6 +52,22 @@ async function provideDatabase(project: TestProject): Promise<() => Promise<void
     await postgres.stop();
     rmSync(dataDir, { recursive: true, force: true });
   };
+}
+
+/** Drops the databases that the processes of this run have kept for a next test. */
+async function dropLeftDatabases(serverUrl: string): Promise<void> {
+  const client = new pg.Client({ connectionString: serverUrl });
+  client.on('error', () => undefined);
+  await client.connect();
+  try {
+    const { rows } = await client.query<{ name: string }>(
+      `select datname as name from pg_database where starts_with(datname, $1)`,
+      [`t_${process.pid}_`],
+    );
+    for (const { name } of rows) await client.query(`drop database ${name} with (force)`);
+  } finally {
+    await client.end();
+  }
 }
 
 /** Milliseconds without a sign of life after which a directory is stale. */

@@ -73,10 +73,11 @@ export async function run(
   env: Readonly<Record<string, string>> = {},
   cwd = root,
 ): Promise<Ended> {
-  const path = [dirname(process.execPath), process.env.PATH ?? ''].join(delimiter);
+  const { PATH = '', NODE_COMPILE_CACHE = '' } = process.env;
+  const path = [dirname(process.execPath), PATH].join(delimiter);
   const child = spawn(program, args, {
     cwd,
-    env: { PATH: path, NO_COLOR: '1', ...env },
+    env: { PATH: path, NODE_COMPILE_CACHE, NO_COLOR: '1', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   let output = '';

@@ -22,10 +22,11 @@ const keyOf = (byte: number): string => Buffer.alloc(32, byte).toString('base64'
 const idOf = (byte: number): string => readSecretsKeys(keyOf(byte), undefined).current?.id ?? '';
 
 function rotate(env: Readonly<Record<string, string>>) {
+  const { PATH = '', NODE_COMPILE_CACHE = '' } = process.env;
   const { status, stdout, stderr } = spawnSync(process.execPath, ['scripts/rotate-secrets.ts'], {
     cwd: join(import.meta.dirname, '../..'),
     encoding: 'utf8',
-    env: { PATH: process.env.PATH, DATABASE_URL: database.url, DATA_DIR: dir, ...env },
+    env: { PATH, NODE_COMPILE_CACHE, DATABASE_URL: database.url, DATA_DIR: dir, ...env },
   });
   return { status, stdout, stderr };
 }

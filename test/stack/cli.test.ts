@@ -183,6 +183,10 @@ test('Ctrl-C ends watch with 130 and says that the batch goes on; it can be paus
   });
   const { stdout } = await nightshift(['submit', '-'], linesOf('slow'));
   const id = stdout.trim();
+  // A log has a line per tenth: a watch from before the send would never show the phase.
+  const phase = async (): Promise<string> =>
+    (await house.client.get<{ readonly phase: string }>(`/v1/messages/batches/${id}/progress`)).phase;
+  await expect.poll(phase, { timeout: 60_000 }).toBe('waiting_for_provider');
   const watching = start(['watch', id]);
   await watching.untilShown(/waiting for provider {2}0%/);
   watching.child.kill('SIGINT');

@@ -2,8 +2,10 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { expect } from 'vitest';
+import { expect, inject } from 'vitest';
+import type {} from '../global-setup.ts';
 import type { LedgerSnapshot } from '../../apps/simulator/src/index.ts';
+import { openTestDatabase } from '../../libs/db/src/testing/index.ts';
 import { createClient, type Client } from '../../scripts/demo/client.ts';
 import { startStack, type Stack, type StackOptions } from '../../scripts/stack/stack.ts';
 
@@ -43,12 +45,17 @@ const FAST_WORKERS = {
   RETRY_DELAY_MS: '100',
 };
 
+/**
+ * Opens a service on a migrated database of the tests' server. `databaseUrl` names another; undefined is the embedded server.
+ */
 export async function openStackHouse(
   options: Partial<StackOptions> & { readonly simulatorLatency: string },
 ): Promise<StackHouse> {
   const dir = await mkdtemp(join(tmpdir(), 'nightshift-stack-'));
+  const database = 'databaseUrl' in options ? undefined : await openTestDatabase(inject('postgresUrl'));
   const stack = await startStack({
     dataDir: dir,
+    databaseUrl: database?.url,
     workers: 2,
     port: 0,
     toolsDir: join(import.meta.dirname, '../../samples/tools'),
@@ -103,6 +110,7 @@ export async function openStackHouse(
     },
     async close() {
       await stack.stop();
+      await database?.close();
       await rm(dir, { recursive: true, force: true });
     },
   };

@@ -42,11 +42,12 @@ const PROGRAMS = {
 
 /** Starts a program as the role. Returns its exit code and output. */
 function run(program: keyof typeof PROGRAMS, databaseUrl = url): { status: number | null; said: string } {
+  const { PATH = '', NODE_COMPILE_CACHE = '' } = process.env;
   const { status, stdout, stderr } = spawnSync(process.execPath, [PROGRAMS[program]], {
     cwd: ROOT,
     encoding: 'utf8',
     env: {
-      PATH: process.env.PATH,
+      ...{ PATH, NODE_COMPILE_CACHE },
       DATABASE_URL: databaseUrl,
       DATA_DIR: dir,
       PORT: '0',

@@ -48,7 +48,7 @@ function untilStopping(worker: StackProcess): Promise<true> {
 describe('two workers, with embedded Postgres as database and queue', () => {
   let house: StackHouse;
   beforeAll(async () => {
-    house = await openStackHouse({ simulatorLatency: 'uniform:50-200' });
+    house = await openStackHouse({ simulatorLatency: 'uniform:50-200', databaseUrl: undefined });
   });
   afterAll(() => house.close());
 

@@ -6,8 +6,8 @@ import { createServer as createHttpServer } from 'node:http';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
-import { afterEach, beforeEach, expect, inject, onTestFinished, test, vi } from 'vitest';
-import { MIGRATIONS } from '../../libs/db/src/index.ts';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, inject, onTestFinished, test, vi } from 'vitest';
+import { connect, MIGRATIONS, migrateToLatest } from '../../libs/db/src/index.ts';
 import { openTestDatabase } from '../../libs/db/src/testing/index.ts';
 import { createClient, type Client } from '../../scripts/demo/client.ts';
 import { createPool, providePostgres } from '../../libs/services/src/index.ts';
@@ -18,6 +18,18 @@ const root = join(import.meta.dirname, '../..');
 let dir: string;
 let started: ChildProcess[];
 
+/** Holds the cluster of {@link bringCluster}. */
+let prepared: string;
+
+beforeAll(async () => {
+  prepared = await mkdtemp(join(tmpdir(), 'nightshift-cluster-'));
+  const { url, stop } = await providePostgres({ dataDir: join(prepared, 'pg'), durable: false });
+  const pool = createPool({ url, max: 1 });
+  await migrateToLatest(connect(pool));
+  await pool.end();
+  await stop();
+});
+afterAll(() => rm(prepared, { recursive: true, force: true }));
 beforeEach(async () => {
   dir = await mkdtemp(join(tmpdir(), 'nightshift-start-'));
   started = [];
@@ -56,6 +68,12 @@ function start(
   for (const stream of [child.stdout, child.stderr])
     stream.on('data', (chunk: Buffer) => (shown += chunk.toString()));
   return { child, shown: () => shown, ended: once(child, 'close').then(([code]) => code as number | null) };
+}
+
+/** Puts a migrated cluster into the directory, for starts that need their own server and not its creation. */
+function bringCluster(): void {
+  const { status, stderr } = spawnSync('cp', ['-a', join(prepared, 'pg'), dir], { encoding: 'utf8' });
+  expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
 }
 
 /** An existing database, for starts that work with any database. */
@@ -148,7 +166,7 @@ async function untilCompleted(client: Client, id: string): Promise<WireBatch> {
 }
 
 test('a killed worker, API or simulator is restarted, and the terminal says so', async () => {
-  const service = start();
+  const service = start(await elsewhere());
   const url = await untilUp(service);
   const client = clientOf(url);
   process.kill(pidOf(service, 'worker/src/main.ts'), 'SIGKILL');
@@ -188,10 +206,15 @@ test('the command finds a running start by its data directory, and no address is
 });
 
 test('work that a killed simulator has lost is resent and applied once', async () => {
-  const service = start({ RETRY_DELAY_MS: '100', POLL_INTERVAL_MS: '3000' });
+  const database = await elsewhere();
+  const service = start({
+    ...database,
+    RETRY_DELAY_MS: '100',
+    POLL_INTERVAL_MS: '2000',
+    MISSING_GRACE_MS: '500',
+  });
   const client = clientOf(await untilUp(service));
-  const { url } = await providePostgres({ dataDir: join(dir, 'pg'), durable: true, mayJoin: true });
-  const pool = createPool({ url, max: 1, applicationName: 'test' });
+  const pool = createPool({ url: database.DATABASE_URL, max: 1, applicationName: 'test' });
   try {
     const batch = await submit(client, 3);
     await vi.waitUntil(
@@ -211,7 +234,7 @@ test('work that a killed simulator has lost is resent and applied once', async (
     expect(readFileSync(join(dir, 'logs/worker-1.log'), 'utf8')).toMatch(
       /"level":40.*the provider does not know a batch/,
     );
-    const audit = start({}, [process.execPath, 'scripts/audit.ts']);
+    const audit = start(database, [process.execPath, 'scripts/audit.ts']);
     expect(await audit.ended).toBe(0);
   } finally {
     await pool.end();
@@ -219,7 +242,7 @@ test('work that a killed simulator has lost is resent and applied once', async (
 });
 
 test('a failing restart is repeated even when another program answers on the port, and the terminal shows the reason and the log', async () => {
-  const service = start();
+  const service = start(await elsewhere());
   const url = await untilUp(service);
   const batch = await submit(clientOf(url), 1);
   process.kill(pidOf(service, 'api/src/main.ts'), 'SIGKILL');
@@ -284,7 +307,7 @@ test.each([
     /^Starting .*\napi ended \(code 1\) before it was ready: .*BODY_BYTES_TOGETHER_MAX.*\nIts log: .*api\.log\n$/,
   ],
 ])("%j is reported with the refusing program's message, without a stack trace", async (env, message) => {
-  const service = start(env);
+  const service = start({ ...(await elsewhere()), ...env });
   expect(await service.ended).toBe(1);
   expect(service.shown()).toMatch(message);
 });
@@ -362,7 +385,7 @@ test('relative paths are resolved in the folder of the start', async () => {
 
 test('a stored key that is too short is refused by the name of its file', async () => {
   await writeFile(join(dir, 'api-key'), 'secret\n');
-  const service = start();
+  const service = start(await elsewhere());
   expect(await service.ended).toBe(1);
   const [begun, ...told] = service.shown().split('\n');
   expect(begun).toMatch(/^Starting /);
@@ -373,6 +396,7 @@ test('a stored key that is too short is refused by the name of its file', async 
 });
 
 test('a database that ends stops the service with a message, and the next start has the accepted work', async () => {
+  bringCluster();
   const service = start();
   const id = await submit(clientOf(await untilUp(service)), 2);
   process.kill(
@@ -394,7 +418,8 @@ test.each(['start', 'demo'])('%s refuses a required port that is taken', async (
   await once(squatter, 'listening');
   try {
     const { port } = squatter.address() as { port: number };
-    const service = start({ PORT: String(port) }, [process.execPath, `scripts/${script}.ts`]);
+    const env = { ...(await elsewhere()), PORT: String(port) };
+    const service = start(env, [process.execPath, `scripts/${script}.ts`]);
     expect(await service.ended).toBe(1);
     expect(service.shown()).toContain(`PORT ${port} cannot be used: another program listens on it.`);
   } finally {
@@ -404,6 +429,7 @@ test.each(['start', 'demo'])('%s refuses a required port that is taken', async (
 
 test('a signal to npm ends the service and all its processes in order', async ({ skip }) => {
   if (spawnSync('npm', ['--version']).status !== 0) return skip('no npm on PATH');
+  bringCluster();
   const service = start({}, ['npm', 'start']);
   await untilUp(service);
   const family = familyOf(service.child.pid ?? 0);
@@ -415,6 +441,7 @@ test('a signal to npm ends the service and all its processes in order', async ({
 });
 
 test('a signal ends the service in order, even if duplicated, as in a process group', async () => {
+  bringCluster();
   const service = start();
   await untilUp(service);
   // Two equal signals would merge, and a second signal after the first's output could count as intended.
@@ -426,7 +453,7 @@ test('a signal ends the service in order, even if duplicated, as in a process gr
 });
 
 test('an intended second signal ends the service at once', async () => {
-  const service = start();
+  const service = start(await elsewhere());
   const url = await untilUp(service);
   // A frozen API delays the stop.
   const api = pidOf(service, 'api/src/main.ts');
@@ -557,6 +584,7 @@ test('with HOST the service listens there and prints the address', async () => {
 const REAL = { ANTHROPIC_API_KEY: 'key', ANTHROPIC_BASE_URL: 'http://127.0.0.1:9' };
 
 test('the demo does not start while unfinished runs of an earlier start would be billed with its own', async () => {
+  bringCluster();
   const service = start({ GATHER_WINDOW_MS: '3600000' });
   await untilUp(service).then((url) => submit(clientOf(url), 2));
   await end(service);
@@ -573,7 +601,10 @@ test('the demo does not start while unfinished runs of an earlier start would be
 });
 
 test('a demo without workers reports it and ends', async () => {
-  const demo = start({}, [process.execPath, 'scripts/demo.ts', '--agents', '3', '--no-chaos']);
+  const demo = start(await elsewhere(), [
+    ...[process.execPath, 'scripts/demo.ts'],
+    ...['--agents', '3', '--no-chaos'],
+  ]);
   await untilShown(demo, /^3 agents, each/m);
   // Looked up at once: a killed process remains visible for a moment.
   const workers = pidsOf(demo, 'worker/src/main.ts');
@@ -592,7 +623,12 @@ test('a demo with a key calls the provider at ANTHROPIC_BASE_URL', async () => {
   try {
     await once(provider, 'listening');
     const { port } = provider.address() as { port: number };
-    const env = { ...REAL, ANTHROPIC_BASE_URL: `http://127.0.0.1:${port}`, GATHER_WINDOW_MS: '1' };
+    const env = {
+      ...(await elsewhere()),
+      ...REAL,
+      ANTHROPIC_BASE_URL: `http://127.0.0.1:${port}`,
+      GATHER_WINDOW_MS: '1',
+    };
     const demo = start(env, [process.execPath, 'scripts/demo.ts', '--agents', '1']);
     expect(await asked.promise).toMatch(/^[/]v1[/]/);
     await untilShown(
@@ -608,13 +644,14 @@ test('a demo with a key calls the provider at ANTHROPIC_BASE_URL', async () => {
 });
 
 test('without the key, work at the real provider is not taken over, and the terminal names the next step', async () => {
-  const service = start(REAL);
+  const database = await elsewhere();
+  const service = start({ ...database, ...REAL });
   await untilUp(service).then((url) => submit(clientOf(url), 1));
   expect(service.shown()).toMatch(
     /^ {2}model {5}real: the provider at 127\.0\.0\.1:9 \(ANTHROPIC_BASE_URL\)$/m,
   );
   await end(service);
-  const again = start();
+  const again = start(database);
   expect(await again.ended).toBe(1);
   expect(again.shown()).toMatch(
     /^Starting .*\nUnfinished at the real provider: 1 run.*\. .* Start with ANTHROPIC_API_KEY .*\n$/,
@@ -624,6 +661,7 @@ test('without the key, work at the real provider is not taken over, and the term
 });
 
 test('connection settings reach the processes that connect, a proxy only the workers, and tools none', async () => {
+  bringCluster();
   const connecting = {
     USER: 'night',
     PGUSER: 'night',
@@ -672,6 +710,7 @@ test('an audit of an unprepared database says so in one line', async () => {
 });
 
 test('the books are audited while the service is up', async () => {
+  bringCluster();
   await untilUp(start());
   const audit = start({}, [process.execPath, 'scripts/audit.ts', '--resume']);
   expect(await audit.ended).toBe(0);
@@ -679,8 +718,9 @@ test('the books are audited while the service is up', async () => {
 });
 
 test('the logs of the last start are kept, and a second service in the same directory is refused in one line', async () => {
+  const database = await elsewhere();
   for (const workers of ['2', '1']) {
-    const service = start({ WORKERS: workers });
+    const service = start({ ...database, WORKERS: workers });
     await untilUp(service);
     expect(service.shown()).toMatch(new RegExp(`^  workers {3}${workers}`, 'm'));
     service.child.kill('SIGTERM');

@@ -1,5 +1,5 @@
 import { DEFAULT_PROJECT_ID } from '@nightshift/db';
-import { openTestDatabase, type TestDatabase } from '@nightshift/db/testing';
+import { lendTestDatabase, type TestDatabase } from '@nightshift/db/testing';
 import type { Signal } from '@nightshift/queue';
 import { readSecretsKeys } from '@nightshift/intake';
 import { inject } from 'vitest';
@@ -36,7 +36,7 @@ export interface TestApi {
 
 /** Opens a server with its own database, called without a network. `more`: dependencies besides the usual. */
 export async function openApi(more: Partial<Parameters<typeof buildServer>[0]> = {}): Promise<TestApi> {
-  const database = await openTestDatabase(inject('postgresUrl'));
+  const database = await lendTestDatabase(inject('postgresUrl'));
   const signals: Signal[] = [];
   const app = buildServer({
     db: database.db,

@@ -20,7 +20,7 @@ import {
   type NewRun,
 } from '@nightshift/db';
 import type { JsonObject, ResultFormat, ToolDefinition } from '@nightshift/agent-core';
-import { acceptBatch, openTestDatabase, type TestDatabase } from '@nightshift/db/testing';
+import { acceptBatch, lendTestDatabase, type TestDatabase } from '@nightshift/db/testing';
 import { createDefinitionCache } from '@nightshift/intake';
 import { startSimulator, type Simulator, type SimulatorOptions } from '../../../simulator/src/index.ts';
 import { createGrantKeeper } from '../../src/flow-parts/calls/grant-keeper.ts';
@@ -201,7 +201,7 @@ export async function openHouse(
   postgresUrl: string,
   options: { readonly simulator?: SimulatorOptions; readonly modules?: readonly ModuleTool[] } = {},
 ): Promise<House> {
-  const database = await openTestDatabase(postgresUrl);
+  const database = await lendTestDatabase(postgresUrl);
   const dir = await mkdtemp(join(tmpdir(), 'nightshift-house-'));
   const simulator = await startSimulator({
     dataDir: join(dir, 'simulator'),

@@ -9,15 +9,16 @@ import { openTestDatabase } from '@nightshift/db/testing';
 import { expect, inject, onTestFinished, test } from 'vitest';
 
 const MAIN = new URL('../../src/main.ts', import.meta.url).pathname;
+const { PATH = '', NODE_COMPILE_CACHE = '' } = process.env;
+const COMMON = { PATH, NODE_COMPILE_CACHE, ANTHROPIC_API_KEY: 'test-key' };
 
 test('an unusable database or queue ends a worker with the message of the migrate step', async () => {
   const database = await openTestDatabase(inject('postgresUrl'));
   const wrong = Object.assign(new URL(database.url), { password: 'hidden' }).href;
   const start = (env: Record<string, string>): { status: number | null; shown: string } => {
-    const common = { PATH: process.env.PATH, ANTHROPIC_API_KEY: 'test-key', DATA_DIR: tmpdir() };
     const { status, stdout, stderr } = spawnSync(process.execPath, [MAIN], {
       encoding: 'utf8',
-      env: { ...common, ...env },
+      env: { ...COMMON, DATA_DIR: tmpdir(), ...env },
     });
     return { status, shown: stdout + stderr };
   };
@@ -43,12 +44,7 @@ test('an unreadable body directory ends a worker with one line', async () => {
     await writeFile(join(dir, 'bodies'), '');
     const { status, stdout, stderr } = spawnSync(process.execPath, [MAIN], {
       encoding: 'utf8',
-      env: {
-        PATH: process.env.PATH,
-        ANTHROPIC_API_KEY: 'test-key',
-        DATA_DIR: dir,
-        DATABASE_URL: database.url,
-      },
+      env: { ...COMMON, DATA_DIR: dir, DATABASE_URL: database.url },
     });
     expect([status, stdout]).toEqual([1, '']);
     expect(stderr).toMatch(/^\{.*"msg":"cannot start: ENOTDIR[^\n]*\n$/);
@@ -62,7 +58,7 @@ test('a worker that stops without its database logs the failure and exits', asyn
   const database = await openTestDatabase(inject('postgresUrl'));
   const dir = await mkdtemp(join(tmpdir(), 'nightshift-worker-'));
   const worker = spawn(process.execPath, [MAIN], {
-    env: { PATH: process.env.PATH, ANTHROPIC_API_KEY: 'test-key', DATA_DIR: dir, DATABASE_URL: database.url },
+    env: { ...COMMON, DATA_DIR: dir, DATABASE_URL: database.url },
   });
   try {
     let shown = '';
@@ -91,12 +87,7 @@ test(
     const database = await openTestDatabase(inject('postgresUrl'));
     const dir = await mkdtemp(join(tmpdir(), 'nightshift-worker-'));
     const worker = spawn(process.execPath, [MAIN], {
-      env: {
-        PATH: process.env.PATH,
-        ANTHROPIC_API_KEY: 'test-key',
-        DATA_DIR: dir,
-        DATABASE_URL: database.url,
-      },
+      env: { ...COMMON, DATA_DIR: dir, DATABASE_URL: database.url },
     });
     onTestFinished(async () => {
       worker.kill('SIGKILL');

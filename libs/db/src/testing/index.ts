@@ -1,2 +1,3 @@
+export { lendTestDatabase } from './lend-database.ts';
 export { openTestDatabase, type TestDatabase } from './test-database.ts';
 export { acceptBatch } from './accept-batch.ts';

@@ -20,7 +20,8 @@ export interface TestDatabase {
  */
 export async function openTestDatabase(serverUrl: string): Promise<TestDatabase> {
   const template = await ensureTemplate(serverUrl);
-  const name = `t_${randomBytes(8).toString('hex')}`;
+  // The parent is the test run, which drops the databases that its processes leave.
+  const name = `t_${process.ppid}_${randomBytes(8).toString('hex')}`;
   await onServer(serverUrl, (client) => client.query(`create database ${name} template ${template}`));
   const url = urlOf(serverUrl, name);
   const pool = createPool({ url, max: 8, applicationName: 'test' });

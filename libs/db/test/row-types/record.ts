@@ -71,12 +71,16 @@ function describe(caller: Error, fields: readonly pg.FieldDef[]): RecordedStatem
   return { frames, columns: Object.fromEntries(columns) as RecordedStatement['columns'] };
 }
 
-afterAll(() => {
-  const directory = process.env['NIGHTSHIFT_STATEMENTS'] ?? '';
-  mkdirSync(directory, { recursive: true });
-  const record: StatementRecord = {
-    test_file: expect.getState().testPath ?? '',
-    statements: [...recorded.values()].filter((statement) => statement !== null),
-  };
-  writeFileSync(join(directory, `${randomUUID()}.json`), JSON.stringify(record));
-});
+/** Writes the statements of the present test file at its end. A process may serve several files. */
+export function recordStatements(): void {
+  recorded.clear();
+  afterAll(() => {
+    const directory = process.env['NIGHTSHIFT_STATEMENTS'] ?? '';
+    mkdirSync(directory, { recursive: true });
+    const record: StatementRecord = {
+      test_file: expect.getState().testPath ?? '',
+      statements: [...recorded.values()].filter((statement) => statement !== null),
+    };
+    writeFileSync(join(directory, `${randomUUID()}.json`), JSON.stringify(record));
+  });
+}
