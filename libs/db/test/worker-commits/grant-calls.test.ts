@@ -147,7 +147,10 @@ interface Worker {
 
 const OWNERS = ['a', 'b', 'c'] as const;
 const step = fc.oneof(
-  fc.record({ op: fc.constantFrom('ask', 'start', 'die'), owner: fc.constantFrom(...OWNERS) }),
+  fc.record({
+    op: fc.constantFrom('work', 'work', 'work', 'work', 'ask', 'start', 'die'),
+    owner: fc.constantFrom(...OWNERS),
+  }),
   fc.record({
     op: fc.constant('want'),
     owner: fc.constantFrom(...OWNERS),
@@ -188,10 +191,10 @@ test('whatever workers ask, start, end and die, no more calls are under way than
       for (const { op, owner, ...rest } of steps) {
         const count = 'count' in rest ? rest.count : 0;
         const worker = workerOf(owner);
-        if (op === 'ask') await askAs(worker);
+        if (op === 'ask' || op === 'work') await askAs(worker);
         if (op === 'want') worker.waiting += count;
         if (op === 'end') worker.under_way = Math.max(0, worker.under_way - count);
-        if (op === 'start' && ms - worker.askedMs <= LEASE_MS / 2) {
+        if ((op === 'start' || op === 'work') && ms - worker.askedMs <= LEASE_MS / 2) {
           const starting = Math.max(0, Math.min(worker.waiting, worker.places - worker.under_way));
           worker.under_way += starting;
           worker.waiting -= starting;
