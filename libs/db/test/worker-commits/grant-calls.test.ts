@@ -147,7 +147,10 @@ interface Worker {
 
 const OWNERS = ['a', 'b', 'c'] as const;
 const step = fc.oneof(
-  { weight: 3, arbitrary: fc.record({ op: fc.constantFrom('work', 'work', 'work', 'ask', 'start', 'die'), owner: fc.constantFrom(...OWNERS) }),
+  fc.record({
+    op: fc.constantFrom('work', 'work', 'work', 'work', 'ask', 'start', 'die'),
+    owner: fc.constantFrom(...OWNERS),
+  }),
   fc.record({
     op: fc.constant('want'),
     owner: fc.constantFrom(...OWNERS),
