@@ -272,7 +272,13 @@ export { compileMemory, type CompileOptions } from './memory/compile.ts';
 export { compileMemoryMetadata, SHOWN_TAGS_MAX, type MemoryMetadata } from './memory/metadata.ts';
 export { memoryNotice, type LineDiff, type ToldBlock, type UntoldChange } from './memory/notice.ts';
 export { isMemoryTool, MEMORY_TOOLS, REWRITE_TOOLS } from './memory/definitions.ts';
-export { checkHttpTool, HTTP_METHODS, isReservedHeader, secretNamesIn, type HttpTool } from './tools/http-tool.ts';
+export {
+  checkHttpTool,
+  HTTP_METHODS,
+  isReservedHeader,
+  secretNamesIn,
+  type HttpTool,
+} from './tools/http-tool.ts';
 export {
   readHttpResult,
   renderHttpRequest,
@@ -280,11 +286,7 @@ export {
   type HttpResult,
   type RenderedRequest,
 } from './tools/http-request.ts';
-export {
-  diffDefinitions,
-  type McpDefinition,
-  type McpDifference,
-} from './tools/mcp-definition.ts';
+export { diffDefinitions, type McpDefinition, type McpDifference } from './tools/mcp-definition.ts';
 export { withoutSecrets } from './tools/without-secrets.ts';
 export { capResult, toolResultsMessage, type AnsweredCall } from './tools/results.ts';
 export { checkInputSchema, createArgumentValidator, type ArgumentValidator } from './tools/validate.ts';
