@@ -2,13 +2,14 @@
  * Measures calls per second of CPU of each kind of tool that a worker runs: through the worker's runners, in the hosts. The CPU
  * is that of this process and of the hosts.
  */
-import { fork } from 'node:child_process';
+import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { startNetHost } from '../../apps/net-host/src/index.ts';
 import { startSandboxHost } from '../../apps/sandbox-host/src/index.ts';
 import { startToolHost } from '../../apps/tool-host/src/index.ts';
 import { createHttpRunner } from '../../apps/worker/src/tools/http/http-runner.ts';
+import { createMcpRunner } from '../../apps/worker/src/tools/mcp/mcp-runner.ts';
 import { createLazyHost } from '../../apps/worker/src/tools/lazy-host.ts';
 import { createModuleRunner } from '../../apps/worker/src/tools/module/module-runner.ts';
 import { createPlaces } from '../../apps/worker/src/tools/places.ts';
@@ -16,6 +17,7 @@ import { createToolRunners, type ToolRequest, type ToolRunners } from '../../app
 import { createSandboxFetch } from '../../apps/worker/src/tools/sandbox/sandbox-fetch.ts';
 import { createSandboxRunner } from '../../apps/worker/src/tools/sandbox/sandbox-runner.ts';
 import type { ToolKind, ToolSource } from '../../libs/agent-core/src/index.ts';
+import type { McpServerRow } from '../../libs/db/src/index.ts';
 import { stoppedAtEnd } from '../ending.ts';
 import { treeCpuMs } from '../measure/processes.ts';
 import { spreadOf, type Spread } from '../measure/statistics.ts';
@@ -46,7 +48,7 @@ interface Measured {
   readonly underWay: number;
 }
 
-function toolsOf(url: string): readonly Measured[] {
+function toolsOf({ url, mcp }: Services): readonly Measured[] {
   const http = { method: 'POST', url: `${url}/{{customer}}`, body: { depth: '{{depth}}' } };
   const parameters = ['customer', 'question', 'depth'];
   return [
@@ -60,6 +62,12 @@ function toolsOf(url: string): readonly Measured[] {
       ...{ share: SANDBOX_SHARE, underWay: SANDBOX_THREADS * 4 },
     },
     { name: 'HTTP', kind: 'http', tool_name: 'look_up', source: { http }, share: 1, underWay: 256 },
+    {
+      ...{ name: 'MCP', kind: 'mcp', tool_name: 'look_up', share: 1, underWay: 256 },
+      source: {
+        mcp: { server_id: mcp.url, tool_name: 'look_up', definition_sha256: mcp.definition_sha256 },
+      },
+    },
   ];
 }
 
@@ -72,21 +80,22 @@ interface Figures {
 export async function calls(bench: Bench): Promise<ScenarioResult> {
   const { options } = bench;
   const count = options.runs?.[0] ?? CALLS_DEFAULT;
-  const service = await startService();
+  const services = await startServices();
   const hosts = await startHosts();
   const stop = stoppedAtEnd(async () => {
     await hosts.close();
-    service.stop();
+    services.stop();
   });
   try {
     const measured = new Map<string, { readonly perCpu: number[]; readonly perSecond: number[] }>();
-    const tools = toolsOf(service.url);
+    const tools = toolsOf(services);
     for (let round = 1; round <= options.reps; round++) {
       for (const tool of tools) {
         bench.say(`calls: round ${round}, ${tool.name}`);
         const times = Math.ceil(count * tool.share);
         await makeCalls(hosts.runners, tool, Math.ceil(times * WARM_UP_SHARE));
-        const cpu = (): number => treeCpuMs(process.pid) - treeCpuMs(service.pid);
+        const cpu = (): number =>
+          services.pids.reduce((left, pid) => left - treeCpuMs(pid), treeCpuMs(process.pid));
         const [cpuBefore, began] = [cpu(), performance.now()];
         await makeCalls(hosts.runners, tool, times);
         const [cpuMs, tookMs] = [cpu() - cpuBefore, performance.now() - began];
@@ -128,7 +137,7 @@ function resultOf(
     table: { head: ['tool', 'calls', 'calls/CPU s', 'min..max', 'CPU ms/call', 'calls/s'], rows },
     figures,
     goals: [],
-    notes: ["CPU of the worker's side and of the hosts, without the service's."],
+    notes: ["CPU of the worker's side and of the hosts, without the services'."],
   };
 }
 
@@ -169,6 +178,10 @@ async function startHosts(): Promise<{ readonly runners: ToolRunners; close(): P
         readSecrets,
       }),
       http: createHttpRunner(netHost, { allow_private: true, readSecrets }),
+      mcp: createMcpRunner(netHost, {
+        ...{ allow_private: true, readSecrets, programs: new Map(), onChanged: () => undefined },
+        readServer: (url) => Promise.resolve(mcpServerAt(url)),
+      }),
     },
     createPlaces(),
   );
@@ -180,9 +193,39 @@ async function startHosts(): Promise<{ readonly runners: ToolRunners; close(): P
   };
 }
 
-/** Starts the service that HTTP tools call, in a process of its own. */
-async function startService(): Promise<{ readonly url: string; readonly pid: number; stop(): void }> {
-  const child = fork(join(import.meta.dirname, '../engines/look-up-service.ts'));
-  const [port] = (await once(child, 'message')) as [number];
-  return { url: `http://127.0.0.1:${port}`, pid: child.pid ?? 0, stop: () => child.disconnect() };
+/** Returns an MCP server as it is stored. */
+function mcpServerAt(url: string): McpServerRow {
+  const now = new Date();
+  return {
+    ...{ id: url, name: 'bench', url, headers: {}, auth_header: null, revision: '2026-07-28' },
+    ...{ created_at: now, updated_at: now, refreshed_at: now },
+  };
+}
+
+/** What the tools call, each in a process of its own. */
+interface Services {
+  /** Of HTTP tools. */
+  readonly url: string;
+  readonly mcp: { readonly url: string; readonly definition_sha256: string };
+  readonly pids: readonly number[];
+  stop(): void;
+}
+
+async function startServices(): Promise<Services> {
+  const [http, mcp] = ['look-up-service.ts', 'look-up-mcp.ts'].map((file) =>
+    fork(join(import.meta.dirname, '../engines', file)),
+  ) as [ChildProcess, ChildProcess];
+  const [[port], [offer]] = (await Promise.all([once(http, 'message'), once(mcp, 'message')])) as [
+    [number],
+    [Services['mcp']],
+  ];
+  return {
+    url: `http://127.0.0.1:${port}`,
+    mcp: offer,
+    pids: [http.pid ?? 0, mcp.pid ?? 0],
+    stop() {
+      http.disconnect();
+      mcp.disconnect();
+    },
+  };
 }

@@ -23,6 +23,8 @@ export interface WantedCall {
 export interface ChunkPlaces {
   /** Takes places for those calls that may start now, in the given order. The others count as waiting. */
   take<Call extends WantedCall>(calls: readonly Call[]): readonly Call[];
+  /** Takes the waiting calls back: those of other chunks no longer wait for them. */
+  withdraw(): void;
   /** Frees the place of a call that has ended. */
   free(call: WantedCall): void;
   /** Notes that the result of a call that is `is_once` is stored. */
@@ -196,6 +198,10 @@ function openChunk(state: State, chunk: Chunk): ChunkPlaces {
         calls.filter((call) => !places.has(call)),
       );
       return taken;
+    },
+    withdraw() {
+      setWaiting(state, chunk, []);
+      ring(state);
     },
     free,
     stored,

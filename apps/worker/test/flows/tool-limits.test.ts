@@ -9,7 +9,7 @@ import { createPump } from '../../src/queues/pump.ts';
 import { QUICK_TOOLS_POLICY_DEFAULT } from '../../src/flow-parts/calls/quick-tools.ts';
 import type { FlowDeps, FlowReport } from '../../src/flow-parts/deps.ts';
 import type { ToolRunners } from '../../src/tools/runner.ts';
-import { answering, openHouse, script, type House, type SubmittedBatch } from './house.ts';
+import { answering, call, openHouse, script, type House, type SubmittedBatch } from './house.ts';
 
 const tool = (name: string, side_effects: ModuleTool['side_effects']): ModuleTool => ({
   name,
@@ -240,6 +240,39 @@ test('a worker that takes no more work leaves waiting calls to others at once', 
   expect(await acting()).toBe(2);
   await worker.grantKeeper.close();
   expect(await house.rows('select * from tool_grant')).toEqual([]);
+});
+
+test('a worker that leaves while a call waits for a limit puts no refused call in doubt', async () => {
+  await limit('fetch', { concurrency: 1 });
+  await house.submit([
+    { input: call('fetch', {}), tools: ['fetch'] },
+    { input: [call('charge', {}), call('fetch', {}, true)].join('\n'), tools: ['charge', 'fetch'] },
+  ]);
+  await untilActing();
+  const system = foreignSystem();
+  const worker = system.of(house.worker());
+  const refused = Promise.withResolvers<void>();
+  const tools: ToolRunners = {
+    ...worker.tools,
+    poolOf: (kind, name) => ({ ...worker.tools.poolOf(kind, name), name }),
+    run(request, options) {
+      if (request.tool_name !== 'charge') return worker.tools.run(request, options);
+      refused.resolve();
+      const { call_id } = request;
+      const reply = { call_id, status: 'crashed', result: 'The host is away.', duration_ms: 0 } as const;
+      return Promise.resolve({ ...reply, started: false, unavailable: true });
+    },
+  };
+  const working = runToolCalls({ ...worker, tools });
+  await refused.promise;
+  await expect.poll(() => system.counts.now).toBe(1);
+  worker.tools.places.grants.close();
+  system.letGo();
+  expect(await working).toMatchObject({ outcome: 'given_back' });
+  expect(await house.rows(`select state from tool_call where tool_name = 'charge'`)).toEqual([
+    { state: 'pending' },
+  ]);
+  await worker.grantKeeper.close();
 });
 
 test('calls that wait for a limit are dropped when their batch is cancelled', async () => {

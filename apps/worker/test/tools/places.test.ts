@@ -52,6 +52,18 @@ describe('places of a pool', () => {
     expect(second.take(wanted('slow', 8))).toHaveLength(6);
   });
 
+  test('go to the next chunk once the first takes its waiting calls back', () => {
+    const places = createPlaces();
+    const told = vi.fn();
+    const [first, second] = [places.open(never), places.open(told)];
+    for (const call of first.take(wanted('slow', 8))) first.free(call);
+    expect(second.take(wanted('slow', 8))).toHaveLength(0);
+    told.mockClear();
+    first.withdraw();
+    expect(told).toHaveBeenCalled();
+    expect(second.take(wanted('slow', 8))).toHaveLength(6);
+  });
+
   test('without a reserve its tool takes all places', () => {
     const own = { name: 'module fetch', calls_max: 3, reserve: 0 };
     expect(

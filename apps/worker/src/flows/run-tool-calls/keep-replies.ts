@@ -33,8 +33,9 @@ export async function keepReplies(
 ): Promise<readonly Call[]> {
   const due = calls.flatMap((call): readonly Kept[] => {
     const reply = collected.kept.has(call.key) ? undefined : collected.replies.get(call.key);
-    const isLeft = reply === undefined || (reply.unavailable === true && !cutOff);
-    const result = isLeft ? null : resultToKeep(call, reply, cutOff);
+    // A refused call is taken out of the journal at once: whoever takes the chunk over must not find it in doubt.
+    const result =
+      reply === undefined ? null : resultToKeep(call, reply, cutOff || reply.unavailable === true);
     return result === null ? [] : [{ call, result }];
   });
   return keepInParts(deps, lease, due, collected);

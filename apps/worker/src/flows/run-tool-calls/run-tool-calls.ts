@@ -241,6 +241,8 @@ async function putOff(
     await commitRunsPutOff(trx, lease, [...runs], rest_ms);
   });
   calls.waiting = calls.waiting.filter(({ run_id }) => !runs.has(run_id));
+  // The next start registers the waiting calls of the other runs again.
+  calls.places.withdraw();
   for (const id of runs) {
     remaining.runs.delete(id);
     freePlaces(calls, id);
