@@ -33,7 +33,7 @@ export async function keepReplies(
 ): Promise<readonly Call[]> {
   const due = calls.flatMap((call): readonly Kept[] => {
     const reply = collected.kept.has(call.key) ? undefined : collected.replies.get(call.key);
-    // A refused call is taken out of the journal at once: whoever takes the chunk over must not find it in doubt.
+    // A refused call leaves the journal at once: the worker that takes the chunk over must not find it in doubt.
     const result =
       reply === undefined ? null : resultToKeep(call, reply, cutOff || reply.unavailable === true);
     return result === null ? [] : [{ call, result }];
