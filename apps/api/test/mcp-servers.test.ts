@@ -297,7 +297,7 @@ test.each([
   expect(JSON.stringify(body)).toContain(message);
 });
 
-test('an approval is refused for a taken name, a name no model takes, and a schema no model takes', async () => {
+test('an approval is refused for a taken, unusable, repeated or other name, and a schema no model takes', async () => {
   tickets.tools.push({
     name: 'bad',
     inputSchema: { type: 'object', properties: { a: { type: 'thing' } } },
@@ -326,8 +326,15 @@ test('an approval is refused for a taken name, a name no model takes, and a sche
     ],
   });
   expect([unknown.status, unknown.body.errors[0].path]).toEqual([400, '/tools/1/name']);
+  const { definition_sha256 } = toolOf(added, 'close.ticket');
+  const twice = await api.call('POST', `/v1/mcp-servers/${added.body.id}/approve`, {
+    tools: ['x', 'y'].map((tool_name) => ({ name: 'close.ticket', definition_sha256, tool_name })),
+  });
+  expect([twice.status, twice.body.errors?.[0].path]).toEqual([400, '/tools/1/name']);
   const shown = await api.call('GET', `/v1/mcp-servers/${added.body.id}`);
   expect(toolOf(shown, 'close.ticket')).toMatchObject({ state: 'pending' });
+  const renamed = await approve(added, 'find', { tool_name: 'find_4' });
+  expect([renamed.status, renamed.body.detail]).toEqual([409, expect.stringContaining('delete the tool')]);
 });
 
 test('an unknown server is not found', async () => {

@@ -1,5 +1,12 @@
 import { withoutSecrets } from '@nightshift/agent-core/tools/without-secrets';
-import { egressErrorOf, explainMcpError, isSessionLost, statusOf, toResultText } from '@nightshift/mcp';
+import {
+  egressErrorOf,
+  explainMcpError,
+  isConnectionClosed,
+  isSessionLost,
+  statusOf,
+  toResultText,
+} from '@nightshift/mcp';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { McpBase, McpCall, McpListCall, McpOffer } from './contract.ts';
 import { AWAY, type Net } from './exchange.ts';
@@ -99,7 +106,6 @@ async function withRetries(
     if (late.aborted) return { status: 'timed_out', text: 'the MCP server did not answer in time' };
     const { thrown } = error;
     const isLost = isSessionLost(thrown);
-    if (isLost || isConnectionClosed(thrown)) connections.drop(call);
     const mayRepeat = isLost || (isPassing(thrown) && (!progress.started || call.side_effects !== 'once'));
     const delayMs = isLost ? 0 : retryDelayMs(tries, undefined, Date.now(), Math.random());
     if (!mayRepeat || tries >= TRIES_MAX || net.nowMs() + delayMs >= deadlineMs)
@@ -133,10 +139,6 @@ function isPassing(error: unknown): boolean {
   const status = statusOf(error);
   if (status !== null) return AWAY.has(status) || status === TOO_MANY_REQUESTS;
   return egressErrorOf(error)?.code === 'unreachable' || isConnectionClosed(error);
-}
-
-function isConnectionClosed(error: unknown): boolean {
-  return (error as { readonly code?: unknown } | null)?.code === 'CONNECTION_CLOSED';
 }
 
 /** Translates an error. A call that was sent and has no answer may have taken effect: it is broken off, not failed. */

@@ -1,4 +1,12 @@
-import { connectMcp, readOffer, type McpConnection, type McpTarget, type OfferedTool } from '@nightshift/mcp';
+import {
+  connectMcp,
+  isConnectionClosed,
+  isSessionLost,
+  readOffer,
+  type McpConnection,
+  type McpTarget,
+  type OfferedTool,
+} from '@nightshift/mcp';
 import { renderHttpRequest } from '@nightshift/agent-core/tools/http-request';
 import { EgressError } from '@nightshift/egress';
 import { createHash } from 'node:crypto';
@@ -20,12 +28,11 @@ export interface McpLease {
 export interface McpConnections {
   /**
    * Lends the connection of a call's server, with a list of tools that is young enough. Opens it at the first call; all
-   * calls that wait share the attempt.
+   * calls that wait share the attempt. After the loss of its session the next call opens another connection; other calls
+   * on the lost one go on.
    * Throws: errors of the client; RangeError for an unusable offer; EgressError for an unset secret.
    */
   use<Result>(call: McpBase, run: (lease: McpLease) => Promise<Result>): Promise<Result>;
-  /** Closes the connection of a call's server, so that the next call opens another one. */
-  drop(call: McpBase): void;
 }
 
 interface Entry {
@@ -40,24 +47,26 @@ interface Entry {
 export function createMcpConnections(net: Net): McpConnections {
   const entries = new Map<string, Entry>();
 
-  function close(key: string): void {
-    const entry = entries.get(key);
-    entries.delete(key);
-    clearTimeout(entry?.idle);
-    entry?.connection.then((connection) => connection.close()).catch(() => undefined);
+  /** Lends the connection to no further call. */
+  function retire(key: string, entry: Entry): void {
+    if (entries.get(key) === entry) entries.delete(key);
+  }
+
+  function close(key: string, entry: Entry): void {
+    retire(key, entry);
+    clearTimeout(entry.idle);
+    entry.connection.then((connection) => connection.close()).catch(() => undefined);
   }
 
   function open(key: string, call: McpBase): Entry {
     const connection = connectMcp(targetOf(call, net), limits());
     const entry: Entry = { connection, offer: undefined, offerMs: 0, users: 0, idle: undefined };
-    const forget = (): void => {
-      if (entries.get(key) === entry) entries.delete(key);
-    };
+    const forget = (): void => retire(key, entry);
     connection.then(({ closed }) => closed.addEventListener('abort', forget, { once: true }), forget);
     entries.set(key, entry);
-    for (const [other, { users }] of entries) {
+    for (const [otherKey, other] of entries) {
       if (entries.size <= CONNECTIONS_MAX) break;
-      if (users === 0 && other !== key) close(other);
+      if (other.users === 0 && otherKey !== key) close(otherKey, other);
     }
     return entry;
   }
@@ -83,16 +92,17 @@ export function createMcpConnections(net: Net): McpConnections {
       try {
         const connection = await entry.connection;
         return await run({ connection, offer: await offerOf(entry, connection, call) });
+      } catch (error) {
+        if (isSessionLost(error) || isConnectionClosed(error)) retire(key, entry);
+        throw error;
       } finally {
         entry.users -= 1;
         if (entry.users === 0) {
-          entry.idle = setTimeout(() => {
-            if (entries.get(key) === entry) close(key);
-          }, IDLE_MS).unref();
+          if (entries.get(key) === entry) entry.idle = setTimeout(() => close(key, entry), IDLE_MS).unref();
+          else close(key, entry);
         }
       }
     },
-    drop: (call) => close(keyOf(call)),
   };
 }
 

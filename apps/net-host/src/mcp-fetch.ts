@@ -57,13 +57,18 @@ export function createMcpFetch(allow_private: boolean, net: Net): McpFetch {
     });
     const signal = AbortSignal.any([init?.signal, exchange?.signal].filter((each) => each != null));
     await untilCallable(host, net.nowMs() + timeout_ms, signal, net);
+    const called = exchange !== undefined && isToolCall(init) ? exchange : undefined;
+    const wasStarted = called?.progress.started ?? false;
+    // Any other end of the call, such as the end of its connection, comes while the request may be on its way.
+    if (called !== undefined)
+      Object.assign(called.progress, { started: true, attempts: called.progress.attempts + 1 });
     try {
-      if (exchange !== undefined) exchange.progress.attempts += 1;
       const response = await guarded(input, { ...init, signal });
       net.breakers.record(host, !AWAY.has(response.status), net.nowMs());
-      return exchange === undefined ? response : watched(response, exchange);
+      return called === undefined ? response : watched(response, called);
     } catch (error) {
-      if (exchange !== undefined) exchange.progress.started ||= !(error instanceof EgressError) || error.sent;
+      if (called !== undefined && error instanceof EgressError && !error.sent)
+        called.progress.started = wasStarted;
       if (error instanceof EgressError && (error.code === 'unreachable' || error.code === 'timed_out'))
         net.breakers.record(host, false, net.nowMs());
       throw error;
@@ -71,8 +76,13 @@ export function createMcpFetch(allow_private: boolean, net: Net): McpFetch {
   };
 }
 
+/** Whether a request is a call; within the exchange of a call the client also answers requests of the server. */
+function isToolCall(init: RequestInit | undefined): boolean {
+  if (typeof init?.body !== 'string') return false;
+  return (JSON.parse(init.body) as { readonly method?: unknown }).method === 'tools/call';
+}
+
 function watched(response: Response, exchange: Exchange): Response {
-  exchange.progress.started = true;
   const { body, status, headers } = response;
   return body === null
     ? response

@@ -15,8 +15,9 @@ import {
   type McpOffer,
   type McpServer,
   type NetHost,
+  type Reply,
 } from '../src/index.ts';
-import { mcpBase } from './support/net-hosts.ts';
+import { mcpBase, startTestHost, until } from './support/net-hosts.ts';
 
 let host: NetHost;
 const log: string[] = [];
@@ -156,23 +157,29 @@ describe('a server of revision 2026-07-28', () => {
 });
 
 /** Answers requests by hand: `answers` returns the result or error of a method, or writes the response itself. */
-function fakeServer(answers: Readonly<Record<string, (respond: Respond) => unknown>>) {
+function fakeServer(
+  answers: Readonly<Record<string, (respond: Respond) => unknown>>,
+  { onSessionEnd = () => {}, onNotice = () => {} }: FakeEvents = {},
+) {
   return opened(
     serveHttp((request, response) => {
       let text = '';
       request.setEncoding('utf8').on('data', (piece: string) => (text += piece));
       request.on('end', () => {
-        // The end of a session.
+        const session = request.headers['mcp-session-id'];
         if (request.method === 'DELETE') {
+          onSessionEnd(session);
           response.end();
           return;
         }
-        const { id, method } = JSON.parse(text) as { id?: number; method: string };
-        if (id === undefined) {
+        const { id, method, params } = JSON.parse(text) as Message;
+        // A notice, or the answer to a request of the server.
+        if (id === undefined || method === undefined) {
           response.writeHead(202).end();
+          onNotice();
           return;
         }
-        const answer = answers[method]?.({ response, id });
+        const answer = answers[method]?.({ response, id, session, args: params?.arguments ?? {} });
         if (answer === undefined && answers[method] !== undefined) return;
         const body =
           answer === undefined
@@ -185,9 +192,23 @@ function fakeServer(answers: Readonly<Record<string, (respond: Respond) => unkno
   );
 }
 
+interface Message {
+  readonly id?: number;
+  readonly method?: string;
+  readonly params?: { readonly arguments?: McpCall['arguments'] };
+}
+
 interface Respond {
   readonly response: ServerResponse;
   readonly id: number;
+  readonly session: string | string[] | undefined;
+  readonly args: McpCall['arguments'];
+}
+
+interface FakeEvents {
+  readonly onSessionEnd?: (session: Respond['session']) => void;
+  /** Called after the answer to a message without an answer of its own. */
+  readonly onNotice?: () => void;
 }
 
 const INITIALIZED = {
@@ -197,12 +218,23 @@ const INITIALIZED = {
 };
 const FAKE_TOOL = { name: 'take', description: '', inputSchema: { type: 'object' } };
 
-function fakeWith(call: (respond: Respond) => unknown) {
-  return fakeServer({
-    initialize: () => INITIALIZED,
-    'tools/list': () => ({ tools: [FAKE_TOOL] }),
-    'tools/call': call,
-  });
+function fakeWith(call: (respond: Respond) => unknown, events: FakeEvents = {}) {
+  return fakeServer(
+    {
+      initialize: () => INITIALIZED,
+      'tools/list': () => ({ tools: [FAKE_TOOL] }),
+      'tools/call': call,
+    },
+    events,
+  );
+}
+
+const DONE = { content: [{ type: 'text', text: 'done' }] };
+
+/** Sends the result of a call. */
+function sendDone({ response, id }: Pick<Respond, 'response' | 'id'>): void {
+  response.setHeader('content-type', 'application/json');
+  response.end(JSON.stringify({ jsonrpc: '2.0', id, result: DONE }));
 }
 
 describe('a hostile server', () => {
@@ -289,6 +321,34 @@ describe('a hostile server', () => {
     });
   });
 
+  test('pings its client in the middle of a long call', async () => {
+    let answer = (): void => {};
+    const { url } = await fakeWith(
+      ({ response, id }) => {
+        response.setHeader('content-type', 'text/event-stream');
+        response.write(`data: ${JSON.stringify({ jsonrpc: '2.0', id: 'ping', method: 'ping' })}\n\n`);
+        answer = () => response.end(`data: ${JSON.stringify({ jsonrpc: '2.0', id, result: DONE })}\n\n`);
+      },
+      // Longer than the time in which an ended answer must have its result.
+      { onNotice: () => setTimeout(() => answer(), 1_500) },
+    );
+    const reply = await host.runCall(await approvedCall(at(url), 'take', {}, { side_effects: 'once' }));
+    expect(reply).toMatchObject({ status: 'succeeded', result: 'done', attempts: 1 });
+  });
+
+  test.each([404, 503])('answers with an error that speaks of status %i', async (status) => {
+    const { url } = await fakeWith(({ response, id }) => {
+      response.setHeader('content-type', 'application/json');
+      const error = { code: -32000, message: 'no ticket 7', data: { status, cause: { status } } };
+      response.end(JSON.stringify({ jsonrpc: '2.0', id, error }));
+    });
+    for (const side_effects of ['once', 'none'] as const) {
+      const reply = await host.runCall(await approvedCall(at(url), 'take', {}, { side_effects }));
+      expect(reply).toMatchObject({ status: 'failed', started: true, attempts: 1 });
+      expect(reply.result).toContain('no ticket 7');
+    }
+  });
+
   test('ends its answer without a result', async () => {
     const { url } = await fakeWith(({ response }) => {
       response.setHeader('content-type', 'text/event-stream');
@@ -341,6 +401,77 @@ describe('repeats', () => {
     const call = await approvedCall(at(url), 'take', {}, { side_effects: 'once' });
     expect(await host.runCall(call)).toMatchObject({ status: 'succeeded', result: 'done', attempts: 2 });
     expect(sessions).toBe(2);
+  });
+
+  test('a call whose session was lost, and no call beside it', async () => {
+    let sessions = 0;
+    /** Calls in order; each waits for its answer. */
+    const calls: Respond[] = [];
+    const ended: Respond['session'][] = [];
+    const { url } = await fakeServer(
+      {
+        initialize: ({ response }) => {
+          response.setHeader('mcp-session-id', `session-${++sessions}`);
+          return INITIALIZED;
+        },
+        'tools/list': () => ({ tools: [FAKE_TOOL] }),
+        'tools/call': (respond) => void calls.push(respond),
+      },
+      { onSessionEnd: (session) => ended.push(session) },
+    );
+    const call = await approvedCall(at(url), 'take', {}, { side_effects: 'once' });
+    const replies: Promise<Reply>[] = [];
+    for (const name of ['slow', 'lost', 'late']) {
+      replies.push(host.runCall({ ...call, call_id: name, arguments: { name } }));
+      await until(() => calls.length === replies.length);
+    }
+    calls[1]!.response.writeHead(404).end();
+    await until(() => calls.length === 4);
+    // The other session is in use by now.
+    calls[2]!.response.writeHead(404).end();
+    await until(() => calls.length === 5);
+    expect(ended).toEqual([]);
+    for (const index of [0, 3, 4]) sendDone(calls[index]!);
+    expect((await Promise.all(replies)).map(({ result, attempts }) => [result, attempts])).toEqual([
+      ['done', 1],
+      ['done', 2],
+      ['done', 2],
+    ]);
+    expect(calls.map(({ args, session }) => [args['name'], session])).toEqual([
+      ['slow', 'session-1'],
+      ['lost', 'session-1'],
+      ['late', 'session-1'],
+      ['lost', 'session-2'],
+      ['late', 'session-2'],
+    ]);
+    await until(() => ended.length > 0);
+    expect([sessions, ended]).toEqual([2, ['session-1']]);
+  });
+
+  test('a call after the death of the host, unless it must happen once only', async () => {
+    const mortal = await startTestHost();
+    const calls: Respond[] = [];
+    let isOpen = false;
+    const { url } = await fakeWith((respond) => {
+      calls.push(respond);
+      return isOpen ? DONE : undefined;
+    });
+    const call = await approvedCall(at(url), 'take');
+    const replies = (['once', 'idempotent'] as const).map((side_effects) =>
+      mortal.runCall({ ...call, side_effects, call_id: side_effects, arguments: { side_effects } }),
+    );
+    await until(() => calls.length === 2);
+    isOpen = true;
+    process.kill(mortal.pid()!, 'SIGKILL');
+    expect(await Promise.all(replies)).toMatchObject([
+      { status: 'crashed', started: true },
+      { status: 'succeeded', result: 'done' },
+    ]);
+    expect(calls.map(({ args }) => args['side_effects']).sort()).toEqual([
+      'idempotent',
+      'idempotent',
+      'once',
+    ]);
   });
 
   test.each([

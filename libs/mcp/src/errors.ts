@@ -3,7 +3,7 @@ import { EgressError } from '@nightshift/egress';
 /** Maximum length of a server's own words in an error. Unit: UTF-16 code units. */
 const MESSAGE_CHARS_MAX = 500;
 
-/** Returns the HTTP status of an error of the client; null for other errors. */
+/** Returns the HTTP status of an error of the client; null for other errors, such as a server's JSON-RPC error. */
 export function statusOf(error: unknown): number | null {
   for (const each of causesOf(error)) {
     const { status } = each as { readonly status?: unknown };
@@ -25,6 +25,11 @@ export function isSessionLost(error: unknown): boolean {
   return statusOf(error) === 404;
 }
 
+/** Whether the connection was closed, by either side. */
+export function isConnectionClosed(error: unknown): boolean {
+  return (error as { readonly code?: unknown } | null)?.code === 'CONNECTION_CLOSED';
+}
+
 /**
  * Says in words why a server could not be used, and what to do. Holds no body of an HTTP answer.
  * A server's own message may hold secrets; cut them out.
@@ -41,7 +46,7 @@ export function explainMcpError(error: unknown): string {
   if (status !== null) return `it answers HTTP ${status}`;
   const { code, message } = error as { readonly code?: unknown; readonly message?: unknown };
   if (code === 'REQUEST_TIMEOUT') return 'it does not answer in time';
-  if (code === 'CONNECTION_CLOSED') return 'it closed the connection';
+  if (isConnectionClosed(error)) return 'it closed the connection';
   if (code === 'ERA_NEGOTIATION_FAILED') return 'it speaks no revision of MCP that is known here';
   if (error instanceof RangeError) return wordsOf(message);
   if (typeof code === 'number') return `it answers with an error: ${wordsOf(message)}`;
@@ -58,11 +63,19 @@ function egressText({ code, message }: EgressError): string {
   return code === 'aborted' ? 'the caller gave up' : `the request was refused: ${message}`;
 }
 
+interface Cause {
+  readonly code?: unknown;
+  readonly data?: { readonly cause?: unknown };
+  readonly cause?: unknown;
+}
+
 function* causesOf(error: unknown): Generator {
   let cause = error;
   for (let depth = 0; depth < 5 && typeof cause === 'object' && cause !== null; depth++) {
+    const { code, data, cause: deeper } = cause as Cause;
+    // A JSON-RPC error: its data are the server's own words.
+    if (typeof code === 'number') return;
     yield cause;
-    const { cause: deeper, data } = cause as { cause?: unknown; data?: { cause?: unknown } };
     cause = deeper ?? data?.cause;
   }
 }

@@ -36,6 +36,7 @@ export function approveMcpTools(app: App, context: Context): void {
       const server = await readMcpServer(db, projectId, mcp_server_id);
       const tools = await readMcpTools(db, mcp_server_id);
       const approvals = body.tools.map((input, index) => toApproval(input, `/tools/${index}`, tools));
+      assertNamesDiffer(approvals);
       await inTransaction(db, (trx) => commitApproval(trx, projectId, server, approvals));
       return showServer(context, mcp_server_id);
     },
@@ -67,6 +68,15 @@ function toApproval(
     return_char_limit: input.return_char_limit ?? null,
     timeout_ms: input.timeout_ms ?? null,
   };
+}
+
+/** Throws: `invalid_argument` with the field of the second approval of a tool. */
+function assertNamesDiffer(approvals: readonly McpApproval[]): void {
+  const names = new Set<string>();
+  for (const [index, { name }] of approvals.entries()) {
+    if (names.has(name)) throw refuse(`/tools/${index}/name`, `must be there once only: '${name}'`);
+    names.add(name);
+  }
 }
 
 function refuse(path: string, message: string): NightshiftError {

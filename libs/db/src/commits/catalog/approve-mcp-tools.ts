@@ -28,8 +28,10 @@ export interface McpApproval {
 }
 
 /**
- * Approves tools of an MCP server: each becomes a tool of agents, or changes that for batches accepted from now on.
- * Throws: `conflict` when a definition is not the offered one, or another tool has the name. Locks: the server's tools.
+ * Approves tools of an MCP server: each becomes a tool of agents, or changes that for batches accepted from now on. A tool
+ * of agents keeps its name, because limits find the calls of open runs by it. No `name` may be there twice.
+ * Throws: `conflict` when a definition is not the offered one, another tool has the name, or the tool has another name.
+ * Locks: the server's tools.
  */
 export async function approveMcpTools(
   trx: Tx,
@@ -80,8 +82,7 @@ async function storeTool(
     source: storableJson(source),
   };
   if (toolId !== null) {
-    await assertNameIsFree(trx, projectId, tool_name, toolId);
-    await trx
+    const { numUpdatedRows } = await trx
       .updateTable('tool')
       .set({
         ...offered,
@@ -92,7 +93,9 @@ async function storeTool(
         updated_at: NOW,
       })
       .where('id', '=', toolId)
-      .execute();
+      .where('name', '=', tool_name)
+      .executeTakeFirst();
+    if (numUpdatedRows === 0n) throw keepsItsName(name);
     return toolId;
   }
   const created = await trx
@@ -113,15 +116,9 @@ async function storeTool(
   return created.id;
 }
 
-async function assertNameIsFree(trx: Tx, projectId: string, name: string, toolId: string): Promise<void> {
-  const other = await trx
-    .selectFrom('tool')
-    .select('id')
-    .where('project_id', '=', projectId)
-    .where('name', '=', name)
-    .where('id', '!=', toolId)
-    .executeTakeFirst();
-  if (other !== undefined) throw nameIsTaken(name);
+function keepsItsName(name: string): NightshiftError {
+  const message = `Agents have '${name}' under another name already: leave tool_name out, or delete the tool and approve it anew.`;
+  return new NightshiftError('conflict', message);
 }
 
 function nameIsTaken(name: string): NightshiftError {
@@ -136,23 +133,27 @@ function isNotOffered(name: string): NightshiftError {
 
 /**
  * Deletes an MCP server with its tools, and detaches them from every agent; calls of open runs fail.
- * Throws: `not_found`. Index: primary key of `mcp_tool`.
+ * Throws: `not_found`. Locks: the server's row, then its tools. Index: primary key of `mcp_tool`.
  */
 export async function deleteMcpServer(trx: Tx, projectId: string, serverId: string): Promise<void> {
+  const server = await trx
+    .selectFrom('mcp_server')
+    .select('id')
+    .where('id', '=', serverId)
+    .where('project_id', '=', projectId)
+    .forUpdate()
+    .executeTakeFirst();
+  if (server === undefined)
+    throw new NightshiftError('not_found', `There is no MCP server mcp_server-${serverId}.`);
+  // Tools without approval too: one may be on its way.
   const tools = await trx
     .selectFrom('mcp_tool')
     .select('tool_id')
     .where('server_id', '=', serverId)
-    .where('project_id', '=', projectId)
-    .where('tool_id', 'is not', null)
+    .orderBy('name')
+    .forUpdate()
     .execute();
   for (const { tool_id } of tools)
     if (tool_id !== null) await deleteListedItem(trx, 'tool', projectId, tool_id);
-  const { numDeletedRows } = await trx
-    .deleteFrom('mcp_server')
-    .where('id', '=', serverId)
-    .where('project_id', '=', projectId)
-    .executeTakeFirst();
-  if (numDeletedRows === 0n)
-    throw new NightshiftError('not_found', `There is no MCP server mcp_server-${serverId}.`);
+  await trx.deleteFrom('mcp_server').where('id', '=', serverId).execute();
 }
