@@ -1,5 +1,5 @@
 import type {} from '../../../../test/global-setup.ts';
-import { auditInvariants, claimToolTrial, commitToolTrial, inTransaction } from '@nightshift/db';
+import { auditInvariants, claimToolTrial, commitToolTrial, inTransaction, limitTool } from '@nightshift/db';
 import { sql } from 'kysely';
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
 import type { FlowDeps } from '../../src/flow-parts/deps.ts';
@@ -255,6 +255,46 @@ describe('the trial of a tool', () => {
     expect(await findDueFlows(worker)).toContain('sweep');
     await sweep(worker);
     expect(await count()).toBe(0);
+  });
+});
+
+describe('trials keep the limits of their tool', () => {
+  test.each([
+    ['and a worker learns them with its first trial', false],
+    ['and a worker that knows them asks for a place', true],
+  ])('%s', async (_what, isKnown) => {
+    const [look] = await house.rows<{ id: string }>(`select id from tool where name = 'look'`);
+    await inTransaction(house.database.db, (trx) =>
+      limitTool(trx, look!.id, { concurrency: 1, rate_per_minute: null }),
+    );
+    const ends: (() => void)[] = [];
+    const workers = ['a', 'b'].map((owner) =>
+      house.worker({
+        owner,
+        tools: {
+          runCalls: async (requests) => {
+            await new Promise<void>((resolve) => ends.push(resolve));
+            return requests.map(({ call_id }) => ({
+              ...{ call_id, status: 'succeeded' as const, result: 'seen', duration_ms: 5, started: true },
+            }));
+          },
+        },
+      }),
+    );
+    if (isKnown) await Promise.all(workers.map(({ grantKeeper }) => grantKeeper.refresh()));
+    const answers = [run('look'), run('look')];
+    await expect.poll(count, { interval: 5 }).toBe(2);
+    const working = workers.map((each) => runToolTrial(each));
+    const asked = () =>
+      house.rows('select sum(under_way)::int as under_way, sum(waiting)::int as waiting from tool_grant');
+    await expect.poll(asked, { interval: 5 }).toEqual([{ under_way: 1, waiting: 1 }]);
+    expect(ends).toHaveLength(1);
+    ends[0]?.();
+    await expect.poll(() => ends.length, { interval: 5 }).toBe(2);
+    ends[1]?.();
+    for (const answer of answers) expect(await answer).toMatchObject({ status: 200 });
+    await Promise.all(working);
+    await expect.poll(() => house.rows('select 1 from tool_grant'), { interval: 5 }).toEqual([]);
   });
 });
 
