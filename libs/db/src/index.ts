@@ -61,6 +61,7 @@ export { deleteStagedLines, dropOldUploads, dropUpload } from './commits/upload/
 export { claimToolTrial, type ClaimedToolTrial } from './claims/trial/claim-tool-trial.ts';
 export {
   commitToolTrial,
+  endTrialWait,
   forgetToolTrials,
   setTrialWait,
   storeToolTrial,

@@ -9,7 +9,7 @@ export interface Grants {
   isUsedUp(toolName: string): boolean;
   /** Whether a call of the chunk may start. An earlier chunk with waiting calls of the tool goes first. */
   mayStart(chunk: number, toolName: string): boolean;
-  /** Whether no earlier chunk waits for one of the chunk's tools. */
+  /** Whether the chunk is the first for at least one tool that it waits for. */
   isFirst(chunk: number): boolean;
   /** Notes that a call starts, and that it has ended. */
   hold(call: CallOfTool): void;

@@ -34,8 +34,9 @@ export interface ChunkPlaces {
   /** Whether all waiting calls wait for limits of their tools over all workers. */
   waitsForGrants(): boolean;
   /**
-   * Whether the chunk should leave this worker: its calls wait for limits, and so do those of earlier chunks here, for the
-   * same tools or in too many chunks; or the worker takes no more work.
+   * Whether the chunk should leave this worker. All its waiting calls wait for limits, and one of these holds:
+   * - At least two earlier chunks wait for limits; six if this chunk is the first for at least one of its tools.
+   * - The worker takes no more work.
    */
   isSurplus(): boolean;
   /** Frees all places of the chunk. */
@@ -70,7 +71,7 @@ const CROWDED_CHUNKS = 2;
 /** Interval of claims while calls of so many chunks wait. Unit: milliseconds. */
 const CROWDED_CLAIM_MS = 500;
 
-/** Chunks of a worker that may wait for limits of tools, and those that may if each is the first of a tool. */
+/** Maximum chunks of a worker that wait for limits. The second bounds a chunk that is the first for one of its tools. */
 const GATED_CHUNKS_MAX = 2;
 const FIRST_CHUNKS_MAX = 6;
 

@@ -24,11 +24,14 @@ export interface HouseApi {
   close(): Promise<void>;
 }
 
-/** Opens the API over a database, called without a network. */
-export async function openHouseApi(db: Database): Promise<HouseApi> {
+/** Opens the API over a database, called without a network. Default of `ring`: nothing hears the bell. */
+export async function openHouseApi(
+  db: Database,
+  ring: () => Promise<void> = () => Promise.resolve(),
+): Promise<HouseApi> {
   const server = buildServer({
     db,
-    bell: { ring: () => Promise.resolve() },
+    bell: { ring },
     apiKey: API_KEY,
     model: 'simulator',
   });

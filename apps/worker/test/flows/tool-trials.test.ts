@@ -1,5 +1,6 @@
 import type {} from '../../../../test/global-setup.ts';
-import { auditInvariants, claimToolTrial, commitToolTrial } from '@nightshift/db';
+import { auditInvariants, claimToolTrial, commitToolTrial, inTransaction, limitTool } from '@nightshift/db';
+import { sql } from 'kysely';
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
 import type { FlowDeps } from '../../src/flow-parts/deps.ts';
 import { findDueFlows } from '../../src/flows/find-due-flows.ts';
@@ -67,6 +68,18 @@ const count = async (): Promise<number> => (await house.rows('select 1 from tool
 /** Waits until a trial is stored. */
 const untilStored = () => expect.poll(count, { interval: 5 }).toBeGreaterThan(0);
 
+/** Waits until a statement waits for a lock. */
+const untilLockIsAwaited = () =>
+  expect
+    .poll(
+      () =>
+        house.rows(
+          `select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+        ),
+      { interval: 5 },
+    )
+    .toHaveLength(1);
+
 /** Starts a trial, lets a worker carry it out, and returns the answer. */
 async function tryTool(tool: string): Promise<ApiAnswer> {
   const answer = run(tool);
@@ -126,6 +139,34 @@ describe('the trial of a tool', () => {
     expect(calls).toEqual([]);
   });
 
+  test('is not told as untaken while the claim of a worker commits', async () => {
+    let claimed: Promise<void> | undefined;
+    const told = Promise.withResolvers<void>();
+    const { db } = house.database;
+    const late = await openHouseApi(db, async () => {
+      const holds = Promise.withResolvers<void>();
+      await house.rows(`update tool_trial set waits_until = app_now() - interval '1 millisecond'`);
+      claimed = inTransaction(db, async (trx) => {
+        // The worker looked in time.
+        await sql`select set_config('nightshift.now', (app_now() - interval '1 minute')::text, true)`.execute(
+          trx,
+        );
+        expect(await claimToolTrial(trx, 'slow', 120_000)).not.toBeNull();
+        holds.resolve();
+        await told.promise;
+      });
+      await Promise.race([holds.promise, claimed]);
+    });
+    const answer = late.call('POST', `/v1/agents/${agent_id}/tools/pay/run`, { args: { n: 1 } });
+    await Promise.race([answer, untilLockIsAwaited()]);
+    told.resolve();
+    await claimed;
+    const [{ id } = { id: '' }] = await house.rows<{ id: string }>('select id from tool_trial');
+    await commitToolTrial(db, id, { ok: true, result: 'paid', duration_ms: 1 });
+    expect(await answer).toMatchObject({ status: 200, body: { func_return: 'paid' } });
+    await late.close();
+  });
+
   test('of a worker that died is never made again, and its outcome is unknown', async () => {
     const answer = run('pay');
     await untilStored();
@@ -167,6 +208,45 @@ describe('the trial of a tool', () => {
     });
   });
 
+  test('that a worker could not start is made when its Idempotency-Key comes again', async () => {
+    const headers = { 'idempotency-key': 'try-3' };
+    reply = { status: 'crashed', result: 'The host is away.', started: false, unavailable: true };
+    const refused = run('pay', undefined, headers);
+    await untilStored();
+    await runToolTrial(worker);
+    expect(await refused).toMatchObject({ status: 503, body: { code: 'not_ready' } });
+    reply = {};
+    const answer = run('pay', undefined, headers);
+    await expect.poll(() => findDueFlows(worker), { interval: 5 }).toContain('trial');
+    await runToolTrial(worker);
+    expect(await answer).toMatchObject({ status: 200, body: { func_return: 'seen' } });
+    expect(await count()).toBe(1);
+  });
+
+  test('goes on waiting for the other caller with its Idempotency-Key when one leaves', async () => {
+    const headers = { 'idempotency-key': 'try-4' };
+    let rings = 0;
+    const ring = () => Promise.resolve(void (rings += 1));
+    const apis = [await openHouseApi(house.database.db, ring), await openHouseApi(house.database.db, ring)];
+    const path = `/v1/agents/${agent_id}/tools/pay/run`;
+    const [left, stays] = apis.map(({ call }) => call('POST', path, { args: { n: 1 } }, headers));
+    await expect.poll(() => rings, { interval: 5 }).toBe(2);
+    await apis[0]?.close();
+    expect(await left).toMatchObject({ status: 503, body: { code: 'not_ready' } });
+    expect(await runToolTrial(worker)).toMatchObject({ worked: true });
+    expect(await stays).toMatchObject({ status: 200, body: { func_return: 'seen' } });
+    await apis[1]?.close();
+  });
+
+  test('without an Idempotency-Key is taken back when its API stops before a worker took it', async () => {
+    const stopping = await openHouseApi(house.database.db);
+    const answer = stopping.call('POST', `/v1/agents/${agent_id}/tools/pay/run`, { args: { n: 1 } });
+    await untilStored();
+    await stopping.close();
+    expect(await answer).toMatchObject({ status: 503, body: { code: 'no_worker' } });
+    expect(await runToolTrial(worker)).toMatchObject({ worked: false });
+  });
+
   test('is forgotten after a day', async () => {
     await tryTool('look');
     await sweep(worker);
@@ -175,6 +255,46 @@ describe('the trial of a tool', () => {
     expect(await findDueFlows(worker)).toContain('sweep');
     await sweep(worker);
     expect(await count()).toBe(0);
+  });
+});
+
+describe('trials keep the limits of their tool', () => {
+  test.each([
+    ['and a worker learns them with its first trial', false],
+    ['and a worker that knows them asks for a place', true],
+  ])('%s', async (_what, isKnown) => {
+    const [look] = await house.rows<{ id: string }>(`select id from tool where name = 'look'`);
+    await inTransaction(house.database.db, (trx) =>
+      limitTool(trx, look!.id, { concurrency: 1, rate_per_minute: null }),
+    );
+    const ends: (() => void)[] = [];
+    const workers = ['a', 'b'].map((owner) =>
+      house.worker({
+        owner,
+        tools: {
+          runCalls: async (requests) => {
+            await new Promise<void>((resolve) => ends.push(resolve));
+            return requests.map(({ call_id }) => ({
+              ...{ call_id, status: 'succeeded' as const, result: 'seen', duration_ms: 5, started: true },
+            }));
+          },
+        },
+      }),
+    );
+    if (isKnown) await Promise.all(workers.map(({ grantKeeper }) => grantKeeper.refresh()));
+    const answers = [run('look'), run('look')];
+    await expect.poll(count, { interval: 5 }).toBe(2);
+    const working = workers.map((each) => runToolTrial(each));
+    const asked = () =>
+      house.rows('select sum(under_way)::int as under_way, sum(waiting)::int as waiting from tool_grant');
+    await expect.poll(asked, { interval: 5 }).toEqual([{ under_way: 1, waiting: 1 }]);
+    expect(ends).toHaveLength(1);
+    ends[0]?.();
+    await expect.poll(() => ends.length, { interval: 5 }).toBe(2);
+    ends[1]?.();
+    for (const answer of answers) expect(await answer).toMatchObject({ status: 200 });
+    await Promise.all(working);
+    await expect.poll(() => house.rows('select 1 from tool_grant'), { interval: 5 }).toEqual([]);
   });
 });
 

@@ -8,6 +8,7 @@ import {
   type ToolDefinition,
 } from '@nightshift/agent-core';
 import {
+  endTrialWait,
   newId,
   readAgent,
   readToolTrial,
@@ -161,7 +162,8 @@ function refused(path: string, message: string): NightshiftError {
 /**
  * Waits until a worker has replied.
  * Throws: `no_worker` if none took the trial, which is taken back then; `not_ready` if the worker could not start the tool;
- * `outcome_unknown` if its reply is overdue, or this process stops (with a key `not_ready`).
+ * `outcome_unknown` if its reply is overdue, or this process stops (with a key `not_ready`). A repeated request with the key
+ * waits for the same call, and starts it anew if it was not made.
  */
 async function untilReplied(
   context: Context,
@@ -170,20 +172,22 @@ async function untilReplied(
   reply: FastifyReply,
 ): Promise<ExecutionResult> {
   const { db, projectId } = context;
+  const hasKey = keyOf(request) !== null;
   await setTrialWait(db, id, WORKER_WAIT_MS);
   await context.bell.ring([{ kind: 'trial', id }]);
   for (let delayMs = LOOK_MS_MIN; ; delayMs = Math.min(LOOK_MS_MAX, delayMs * 1.5)) {
     const { state, reply: given, is_untaken, is_lost } = await readToolTrial(db, projectId, id);
     if (given !== null) return toResult(given);
-    if (is_untaken)
+    if (is_untaken && (await endTrialWait(db, id)))
       throw new NightshiftError(
         'no_worker',
         `No worker took the call within ${WORKER_WAIT_MS / 1_000} seconds; it was not made.`,
       );
     if (is_lost) throw unknown('The worker that called the tool has not answered: it may have been killed.');
     const isLeft = !context.isOpen() || reply.raw.destroyed;
-    if (isLeft && state === 'waiting') await setTrialWait(db, id, 0);
-    else if (isLeft) throw stopped(keyOf(request) !== null);
+    // With a key another caller may wait for the call.
+    if (isLeft && state === 'waiting' && !hasKey) await setTrialWait(db, id, 0);
+    else if (isLeft) throw stopped(hasKey);
     else await setTimeout(delayMs);
   }
 }
@@ -191,7 +195,10 @@ async function untilReplied(
 /** The error of a wait that this process gives up. A repeated request with its key waits for the same call. */
 function stopped(hasKey: boolean): NightshiftError {
   return hasKey
-    ? new NightshiftError('not_ready', 'The API stops before the tool has ended; the call goes on.')
+    ? new NightshiftError(
+        'not_ready',
+        'The API stops before the tool has ended. The call is not taken back: a request with the same Idempotency-Key gets its reply.',
+      )
     : unknown('The API stopped before the tool had ended.');
 }
 

@@ -19,6 +19,8 @@ const OUTPUT_CHARS_MAX = 4_096;
  * A claim is for ever: if this worker dies, no other repeats the call, and the caller is told that its outcome is unknown.
  */
 export async function runToolTrial(deps: FlowDeps): Promise<FlowReport> {
+  // Before the claim: if the database is away now, the trial still waits.
+  await deps.grantKeeper.refresh();
   const trial = await claimToolTrial(deps.db, deps.claimant.owner, GRACE_MS);
   if (trial === null) return { flow: FLOW, worked: false };
   const reply = await runPlaced(deps, trial);
@@ -28,7 +30,10 @@ export async function runToolTrial(deps: FlowDeps): Promise<FlowReport> {
 }
 
 /** Makes the call once it has a place among the calls of this worker. A stopping worker ends it early. */
-async function runPlaced({ tools, leases }: FlowDeps, trial: ClaimedToolTrial): Promise<ToolReply> {
+async function runPlaced(
+  { tools, leases, grantKeeper }: FlowDeps,
+  trial: ClaimedToolTrial,
+): Promise<ToolReply> {
   const signal = leases.lettingGo;
   const request = requestOf(trial);
   const { kind, name, return_char_limit, side_effects } = trial.tool;
@@ -43,7 +48,10 @@ async function runPlaced({ tools, leases }: FlowDeps, trial: ClaimedToolTrial): 
   const places = tools.places.open(() => wake());
   try {
     const endsMs = performance.now() + PLACE_WAIT_MS;
-    while (places.take([call]).length === 0) {
+    for (;;) {
+      const [taken] = places.take([call]);
+      grantKeeper.ask();
+      if (taken !== undefined) return await tools.run(request, { signal });
       if (signal.aborted || performance.now() >= endsMs)
         return { ...failed(request, 'The worker has no place for the call.'), unavailable: true };
       await new Promise<void>((resolve) => {
@@ -54,7 +62,6 @@ async function runPlaced({ tools, leases }: FlowDeps, trial: ClaimedToolTrial): 
         };
       });
     }
-    return await tools.run(request, { signal });
   } finally {
     places.close();
   }
@@ -79,12 +86,12 @@ function requestOf({ id, agent_id, tool, arguments: args }: ClaimedToolTrial): T
 }
 
 function toStored({ tool }: ClaimedToolTrial, reply: ToolReply): ToolTrialReply {
-  const { stdout = '', stderr = '', unavailable } = reply;
+  const { stdout = '', stderr = '', started, unavailable } = reply;
   return {
     ...settledBy(tool, reply).outcome,
     duration_ms: Math.round(reply.duration_ms),
     ...(stdout === '' ? {} : { stdout: stdout.slice(0, OUTPUT_CHARS_MAX) }),
     ...(stderr === '' ? {} : { stderr: stderr.slice(0, OUTPUT_CHARS_MAX) }),
-    ...(unavailable === true ? { unavailable } : {}),
+    ...(unavailable === true && !started ? { unavailable } : {}),
   };
 }

@@ -24,7 +24,7 @@ export interface CallGrant {
   readonly tokens: number | null;
 }
 
-/** Time for which a worker takes the remainder of a division of places, and all tokens. Unit: milliseconds. */
+/** Length of a turn. In its turn a worker gets the extra place and the tokens. Unit: milliseconds. */
 const TURN_MS = 2_000;
 /** Parts of a minute's tokens that a bucket holds at most. */
 const BUCKETS_PER_MINUTE = 20;

@@ -24,13 +24,26 @@ export async function storeToolTrial(trx: Tx, trial: NewToolTrial, waitMs: numbe
 }
 
 /**
- * Lets a trial wait for another `waitMs`; 0 takes it back. Returns whether it still waits: then no worker has taken it.
+ * Lets a worker take a trial within `waitMs`, if it waits or its call could not be started; 0 takes a waiting trial back.
  * A single statement.
  */
-export async function setTrialWait(db: Database, id: string, waitMs: number): Promise<boolean> {
+export async function setTrialWait(db: Database, id: string, waitMs: number): Promise<void> {
+  await sql`
+    update tool_trial
+       set state = 'waiting', taken_by = null, replies_until = null, reply = null,
+           waits_until = app_now() + ${waitMs}::float8 * interval '1 millisecond'
+     where id = ${id}::uuid and (state = 'waiting' or reply ->> 'unavailable' = 'true')
+  `.execute(db);
+}
+
+/**
+ * Ends the wait of a trial whose time is over. Returns false if a worker has taken it, or its time was extended.
+ * Locks: the row, after a claim that has locked it. A single statement; a claim that comes to the changed row reads its time again.
+ */
+export async function endTrialWait(db: Database, id: string): Promise<boolean> {
   const { rows } = await sql`
-    update tool_trial set waits_until = app_now() + ${waitMs}::float8 * interval '1 millisecond'
-     where id = ${id}::uuid and state = 'waiting' returning id
+    update tool_trial set waits_until = app_now()
+     where id = ${id}::uuid and state = 'waiting' and waits_until <= app_now() returning id
   `.execute(db);
   return rows.length > 0;
 }

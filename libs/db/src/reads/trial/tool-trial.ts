@@ -17,7 +17,7 @@ export interface ToolTrialReply {
 /** The state of a trial. */
 export interface ToolTrialRow {
   readonly state: 'waiting' | 'running' | 'ended';
-  /** No worker has taken it in time, and none will. */
+  /** Its time is over, and no claim is committed. `endTrialWait` makes sure that none commits later. */
   readonly is_untaken: boolean;
   /** The time of its reply is over. */
   readonly is_lost: boolean;
