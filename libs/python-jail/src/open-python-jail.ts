@@ -2,9 +2,9 @@ import { existsSync } from 'node:fs';
 import { callTool, type PythonCall, type PythonReply } from './call.ts';
 import { inspectSource, type SourceInspection } from './inspect.ts';
 import { findInterpreter } from './interpreter.ts';
-import { createJail, readOnlyFolders, foldersOf, topOf, type Jail } from './jail.ts';
-import { runInJail } from './process.ts';
+import { createJail } from './jail.ts';
 import { createSeccompFilter } from './seccomp.ts';
+import { testJail } from './self-test.ts';
 
 /** A jail that has passed its self-test. */
 export interface PythonJail {
@@ -21,21 +21,6 @@ export interface PythonJail {
 }
 
 const LAYERS = ['process', 'bubblewrap', 'seccomp', 'limits'];
-const SELF_TEST_TIMEOUT_MS = 10_000;
-/** Paths of a machine that must be absent in the jail. */
-const HIDDEN = [
-  '/etc',
-  '/proc',
-  '/sys',
-  '/home',
-  '/root',
-  '/tmp',
-  '/var',
-  '/run',
-  '/app',
-  '/usr/bin/env',
-  '/bin',
-];
 
 /**
  * Finds an interpreter and tests the jail from inside.
@@ -72,23 +57,4 @@ export async function openPythonJail(interpreters?: readonly string[]): Promise<
       await Promise.allSettled(running);
     },
   };
-}
-
-/** Throws: Error that names the holes. */
-async function testJail(jail: Jail): Promise<void> {
-  const { interpreter } = jail;
-  const mounted = [...foldersOf(interpreter), interpreter.executable];
-  const hidden = HIDDEN.filter((path) => !mounted.some((each) => `${each}/`.startsWith(`${path}/`)));
-  const { status, result } = await runInJail(jail, {
-    program: 'probe',
-    request: { hidden, top: topOf(interpreter), folders: readOnlyFolders(interpreter) },
-    timeoutMs: SELF_TEST_TIMEOUT_MS,
-    replyBytesMax: 64 * 1024,
-  });
-  if (status === 'succeeded' && result === '{}') return;
-  throw new Error(
-    status === 'succeeded'
-      ? `the self-test of the jail found ${result}`
-      : `${result}; the kernel must allow user namespaces to this process`,
-  );
 }

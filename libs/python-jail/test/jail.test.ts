@@ -4,7 +4,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
 import { openPythonJail } from '../src/index.ts';
+import { findInterpreter } from '../src/interpreter.ts';
+import { createJail } from '../src/jail.ts';
 import { createSeccompFilter } from '../src/seccomp.ts';
+import { testJail } from '../src/self-test.ts';
 import { call, openJailOrSkip } from './support.ts';
 
 const opened = await openJailOrSkip();
@@ -66,6 +69,31 @@ test.skipIf(!existsSync('/usr/bin/bwrap'))('an interpreter that is too old is na
   writeFileSync(path, `#!/bin/sh\necho '${JSON.stringify(found)}'\n`, { mode: 0o755 });
   await expect(openPythonJail([path])).rejects.toThrow(/python3 is cpython 3\.8\.1; install python3/);
   rmSync(folder, { recursive: true });
+});
+
+test.skipIf(opened === undefined)('the self-test names each hole', async () => {
+  const jail = createJail(await findInterpreter(), createSeccompFilter());
+  await expect(testJail(jail)).resolves.toBeUndefined();
+  // A program of one instruction, which allows every call.
+  const open = { ...jail, filter: Buffer.from([6, 0, 0, 0, 0, 0, 0xff, 0x7f]) };
+  await expect(testJail(open)).rejects.toThrow(/found .*"sockets":.*"forks":.*"files in memory"/);
+  const at = jail.arguments.indexOf('--remount-ro');
+  const more = [
+    ...jail.arguments.slice(0, at),
+    '--ro-bind',
+    '/etc',
+    '/etc',
+    '--tmpfs',
+    '/tmp',
+    '--proc',
+    '/proc',
+  ];
+  const wide = { ...jail, arguments: [...more, ...jail.arguments.slice(at)] };
+  await expect(testJail(wide)).rejects.toThrow(
+    /found .*"writable": \["\/tmp"\].*"visible": \["\/etc", "\/proc", "\/tmp"\]/,
+  );
+  const broken = { ...jail, arguments: ['--ro-bind', '/nowhere', '/nowhere', '--'] };
+  await expect(testJail(broken)).rejects.toThrow(/the jail did not start: .*\/nowhere/);
 });
 
 test('the filter of system calls exists for two processors', () => {

@@ -11,8 +11,7 @@ def succeeds(action):
 
 
 def write(folder):
-    with open(folder + '/nightshift-probe', 'w') as file:
-        file.write('x')
+    os.close(os.open(folder + '/nightshift-probe', os.O_CREAT | os.O_WRONLY))
 
 
 def fork():
@@ -42,7 +41,6 @@ libc = __import__('ctypes').CDLL(None, use_errno=True)
 calls = {
     'unshare': lambda: libc.unshare(0x10000000),
     'mount': lambda: libc.mount(b'none', b'/', b'tmpfs', 0, None),
-    'ptrace': lambda: libc.ptrace(0, 0, None, None),
     'shmget': lambda: libc.shmget(0, 4096, 0o1600),
 }
 seen = {
