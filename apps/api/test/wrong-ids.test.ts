@@ -51,6 +51,7 @@ const PREFIXES: Readonly<Record<string, string>> = {
   schedule_id: 'schedule',
   worker_id: 'worker',
   change_id: 'block',
+  mcp_server_id: 'mcp_server',
 };
 
 /** Operations that create what their path names. */

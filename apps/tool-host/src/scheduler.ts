@@ -4,7 +4,7 @@ import { givenUpOutcome, outcomeJson, startSession, type QueuedCall, type Sessio
 import type { ThreadPool } from './threads.ts';
 
 /** Calls under way in a thread. */
-const SLOTS = 64;
+const CALLS_UNDER_WAY = 64;
 /** Interval of looks at sessions: the accuracy of a deadline. Unit: milliseconds. */
 const WATCH_EVERY_MS = 20;
 /** Time in which an ending session is expected to free its thread: a new thread costs more. Unit: milliseconds. */
@@ -66,12 +66,13 @@ interface PoolState {
   readonly sessions: Map<Session, ToolQueue>;
 }
 
-/** Creates a scheduler of the tools. */
+/** Creates a scheduler of the tools. `slots`: calls under way in a thread. */
 export function createScheduler(
   catalog: ToolCatalog,
   pools: Readonly<Record<Speed, ThreadPool>>,
   settings: HostSettings,
   ports: SchedulerPorts,
+  slots = CALLS_UNDER_WAY,
 ): Scheduler {
   const states = { fast: poolState(pools.fast), slow: poolState(pools.slow) };
   const queues = new Map(catalog.tools.map((tool) => [tool.name, queueOf(tool)]));
@@ -136,13 +137,13 @@ export function createScheduler(
 
   /** Returns the calls to hand to one of `threads`: slow calls are spread over them. */
   function shareOf({ tool, waiting }: ToolQueue, threads: number): number {
-    return tool.speed === 'fast' ? SLOTS : Math.min(SLOTS, Math.ceil(waiting.size / threads));
+    return tool.speed === 'fast' ? slots : Math.min(slots, Math.ceil(waiting.size / threads));
   }
 
   /** Hands waiting calls to a session with room for at least `room` calls. */
   function feed(queue: ToolQueue, session: Session, room: number): void {
     if (session.draining || queue.waiting.size === 0 || queue.aloneCalls > 0) return;
-    const free = SLOTS - session.size;
+    const free = slots - session.size;
     if (free >= room) session.post(take(queue.waiting, Math.min(free, shareOf(queue, queue.sessions.size))));
   }
 
@@ -162,7 +163,7 @@ export function createScheduler(
       announce: ports.sendStarting,
       onOutcome: end,
       onRoom: () => {
-        feed(queue, session, Math.ceil(SLOTS / 2));
+        feed(queue, session, Math.ceil(slots / 2));
         if (session.size === 0) session.end();
       },
       onLost: () => {

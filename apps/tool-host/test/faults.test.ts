@@ -440,19 +440,19 @@ describe('the process of the host', () => {
     const running = host.runCalls([
       callOf('no_such_tool'),
       callOf('pay_once', { ledger, ms: 30_000 }),
-      ...Array.from({ length: 100 }, () => callOf('slow', { ms: 30_000 })),
+      ...Array.from({ length: 300 }, () => callOf('slow', { ms: 30_000 })),
     ]);
     await until(async () => (await linesOf(ledger)).length === 1);
     await rm(nodePath);
     process.kill(host.pid()!, 'SIGKILL');
     const outcomes = await running;
-    expect(outcomes).toHaveLength(102);
+    expect(outcomes).toHaveLength(302);
     expect(outcomes[0]).toMatchObject({
       status: 'failed',
       result: 'Tool not found: no_such_tool. It has no module here any more; go on without it.',
     });
     expect(outcomes[1]).toMatchObject({ status: 'crashed', started: true });
-    expect(outcomes[101]).toMatchObject({ status: 'crashed', started: false, unavailable: true });
+    expect(outcomes[301]).toMatchObject({ status: 'crashed', started: false, unavailable: true });
   });
 
   test('ends when the process that started it is killed', async () => {

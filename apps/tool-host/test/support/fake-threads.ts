@@ -104,12 +104,18 @@ export function schedulerWith(
     };
   }
 
-  const scheduler = createScheduler({ tools, problems: [] }, pools, SETTINGS, {
-    sendOutcome: (id, json) => outcomes.push({ id, ...(JSON.parse(json) as OutcomeFrame) }),
-    sendStarting,
-    log: (line) => log.push(line),
-    giveUp: () => {},
-  });
+  const scheduler = createScheduler(
+    { tools, problems: [] },
+    pools,
+    SETTINGS,
+    {
+      sendOutcome: (id, json) => outcomes.push({ id, ...(JSON.parse(json) as OutcomeFrame) }),
+      sendStarting,
+      log: (line) => log.push(line),
+      giveUp: () => {},
+    },
+    16,
+  );
   return {
     scheduler,
     threads,

@@ -226,7 +226,7 @@ const attacks = (): readonly Attack[] => [
     input: '⟦sim:hugeArgs?bytes=10000000&tool=take_all⟧',
     effects: 0,
     stop_reason: 'context_overflow',
-    told: allRefused(1, /exceed 1 MB/),
+    told: allRefused(1, /too large/),
   },
   { name: 'arguments nested deeply', input: '⟦sim:deepArgs?levels=100&tool=act_once⟧', effects: 0 },
   {

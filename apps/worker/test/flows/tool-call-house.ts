@@ -11,7 +11,14 @@ import { call, LONG_CHECK, openHouse, type House, type SubmittedBatch } from './
 
 /** The house of the current test, with tools of all side effects. */
 export let house: House;
-beforeEach(async () => {
+
+/** Opens the house before each test of a file, and closes it after. */
+export function openHouseForEach(): void {
+  beforeEach(open);
+  afterEach(() => house.close());
+}
+
+async function open(): Promise<void> {
   house = await openHouse(inject('postgresUrl'), {
     modules: (
       [
@@ -34,8 +41,7 @@ beforeEach(async () => {
       timeout_ms: 1_000,
     })),
   });
-});
-afterEach(() => house.close());
+}
 
 export const TOOLS = ['act_none', 'act_idempotent', 'act_once', 'act_wordy', 'act_checked'] as const;
 type Tool = (typeof TOOLS)[number];
@@ -130,7 +136,6 @@ export const refuse = (table: string, test: string, when = 'insert', errcode = '
     end $$;
     create trigger arsenic before ${when} on ${table} for each row execute function refuse_${table}()`);
 
-/** The error of a connection while the database is away. */
 /** Holds back the calls named `slow` until `whenSlow`. */
 export function slowed(worker: FlowDeps, whenSlow: Promise<void>): FlowDeps {
   const { tools } = worker;

@@ -14,7 +14,10 @@ import {
   statesOf,
   resultsOf,
   slowed,
+  openHouseForEach,
 } from './tool-call-house.ts';
+
+openHouseForEach();
 
 describe('a slow call', () => {
   test('holds up its own run alone: its neighbours go on under the same lease', async () => {

@@ -14,7 +14,10 @@ import {
   statesOf,
   resultsOf,
   refuse,
+  openHouseForEach,
 } from './tool-call-house.ts';
+
+openHouseForEach();
 
 /** Two runs with a call of each kind of side effects. */
 const ONE_OF_EACH = [

@@ -18,7 +18,10 @@ import {
   statesOf,
   resultsOf,
   refuse,
+  openHouseForEach,
 } from './tool-call-house.ts';
+
+openHouseForEach();
 
 test('runs leave at once when the last chunk of calls has ended', async () => {
   await submitCalls([[['act_none', 'one']], [['act_none', 'two']]]);

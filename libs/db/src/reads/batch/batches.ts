@@ -58,6 +58,8 @@ export interface BatchRow extends Usage {
   readonly cancelled: number;
   readonly expired: number;
   readonly requires_action: number;
+  /** Tool calls with an outcome. */
+  readonly ended_tool_calls: number;
   /** Open runs whose present step has failed and is tried again. */
   readonly retrying: number;
   /** The most frequent error among at most {@link SAMPLED_RUNS} of them; null for none. */
