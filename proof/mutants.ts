@@ -359,7 +359,10 @@ export const MUTANTS: readonly Mutant[] = [
       }))(hit);
     },
     caughtBy: ['tool_key_renewed'],
-    world: { ...KILLS, rates: { kill: 0.02, pause: 0.02, fail: 0.03, slow: 0.05 }, temper: CALM },
+    world: {
+      ...{ ...KILLS, temper: CALM, faultyEvents: 3_000 },
+      rates: { kill: 0.02, pause: 0.02, fail: 0.03, slow: 0.05 },
+    },
   },
   {
     name: 'once means again',

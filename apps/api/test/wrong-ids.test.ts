@@ -31,6 +31,9 @@ const BODIES: Readonly<Record<string, unknown>> = {
   'PATCH /v1/messages/batches/{job_id}/held-changes/{change_id}': { value: 'a' },
   'POST /v1/blocks/{block_id}/revert': { revision: 1 },
   'PATCH /v1/agents/{agent_id}/tools/approval/{tool_name}': { requires_approval: true },
+  'POST /v1/mcp-servers/{mcp_server_id}/approve': {
+    tools: [{ name: 'look', definition_sha256: 'a'.repeat(64) }],
+  },
 };
 const QUERIES: Readonly<Record<string, string>> = { 'GET /v1/blocks/{block_id}/diff': '?from=1' };
 
