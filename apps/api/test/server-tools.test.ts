@@ -1,8 +1,7 @@
-import { SHIPPED_PRICES } from '@nightshift/agent-core';
-import { auditInvariants, claimDueBatches, inTransaction } from '@nightshift/db';
-import { acceptPortion } from '@nightshift/intake';
+import { auditInvariants } from '@nightshift/db';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { API_KEY, createAgent, openApi, type TestApi } from './api.ts';
+import { definitionsOf, pathsOf, uploadLines } from './run-definitions.ts';
 
 const SEARCH = {
   type: 'web_search_20260318',
@@ -28,41 +27,11 @@ afterAll(async () => {
 
 const submit = (body: object, path = '/v1/batches') => api.call('POST', path, body);
 
-async function upload(...lines: readonly object[]) {
-  const answer = await api.app.inject({
-    method: 'POST',
-    url: '/v1/batches',
-    headers: { authorization: `Bearer ${API_KEY}`, 'content-type': 'application/jsonl' },
-    payload: lines.map((line) => `${JSON.stringify(line)}\n`).join(''),
-  });
-  return { status: answer.statusCode, body: answer.json() };
-}
+const upload = (...lines: readonly object[]) => uploadLines(api, lines);
 
-/** The server tools of a batch's runs, in request order; makes the runs of a receiving batch. */
-async function serverToolsOf({ status, body }: { status: number; body: { id: string } }): Promise<unknown[]> {
-  expect([status, body]).toEqual([200, body]);
-  const { db, pool } = api.database;
-  const claimant = { owner: 'test', lease_duration_ms: 60_000 };
-  const settings = { prices: SHIPPED_PRICES, agents_per_portion: 500 };
-  for (const { id, lease_epoch: epoch } of await claimDueBatches(db, ['receiving'], 100, claimant)) {
-    let kind = 'portion';
-    while (kind === 'portion')
-      ({ kind } = await inTransaction(db, (trx) =>
-        acceptPortion(trx, { table: 'batch', id, epoch }, settings),
-      ));
-  }
-  const { rows } = await pool.query<{ tools: unknown }>(
-    `select d.server_tools as tools from run r join definition d on d.id = r.definition_id
-      where r.batch_id = $1 order by r.ordinal`,
-    [body.id.slice('job-'.length)],
-  );
-  return rows.map(({ tools }) => tools);
-}
-
-const pathsOf = ({ status, body }: { status: number; body: { errors: { path: string }[] } }) => [
-  status,
-  ...body.errors.map(({ path }) => path),
-];
+/** The server tools of a batch's runs, in request order. */
+const serverToolsOf = (batch: Parameters<typeof definitionsOf>[1]) =>
+  definitionsOf<unknown>(api, batch, 'd.server_tools');
 
 describe('server tools of an agent', () => {
   test('are stored, shown as they came, kept by a change of other fields, replaced and removed', async () => {

@@ -1,8 +1,7 @@
-import { SHIPPED_PRICES } from '@nightshift/agent-core';
-import { auditInvariants, claimDueBatches, inTransaction } from '@nightshift/db';
-import { acceptPortion } from '@nightshift/intake';
+import { auditInvariants } from '@nightshift/db';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { API_KEY, createAgent, openApi, type TestApi } from './api.ts';
+import { createAgent, openApi, type TestApi } from './api.ts';
+import { definitionsOf, pathsOf, uploadLines } from './run-definitions.ts';
 
 let api: TestApi;
 let agent_id = '';
@@ -21,41 +20,15 @@ afterAll(async () => {
 const OWN = 'conversation_search,memory_insert,memory_replace';
 const submit = (body: object, path = '/v1/batches') => api.call('POST', path, body);
 
-async function upload(...lines: readonly object[]) {
-  const answer = await api.app.inject({
-    method: 'POST',
-    url: '/v1/batches',
-    headers: { authorization: `Bearer ${API_KEY}`, 'content-type': 'application/jsonl' },
-    payload: lines.map((line) => `${JSON.stringify(line)}\n`).join(''),
-  });
-  return { status: answer.statusCode, body: answer.json() };
-}
+const upload = (...lines: readonly object[]) => uploadLines(api, lines);
 
-/** The names of the tools of a batch's runs, in request order; makes the runs of a receiving batch. */
-async function toolsOf({ status, body }: { status: number; body: { id: string } }): Promise<string[]> {
-  expect([status, body]).toEqual([200, body]);
-  const { db, pool } = api.database;
-  const claimant = { owner: 'test', lease_duration_ms: 60_000 };
-  const settings = { prices: SHIPPED_PRICES, agents_per_portion: 500 };
-  for (const { id, lease_epoch: epoch } of await claimDueBatches(db, ['receiving'], 100, claimant)) {
-    let kind = 'portion';
-    while (kind === 'portion')
-      ({ kind } = await inTransaction(db, (trx) =>
-        acceptPortion(trx, { table: 'batch', id, epoch }, settings),
-      ));
-  }
-  const { rows } = await pool.query<{ names: string }>(
-    `select array_to_string(array(select t ->> 'name' from json_array_elements(d.tools) t), ',') as names
-       from run r join definition d on d.id = r.definition_id where r.batch_id = $1 order by r.ordinal`,
-    [body.id.slice('job-'.length)],
+/** The names of the tools of a batch's runs, in request order. */
+const toolsOf = (batch: Parameters<typeof definitionsOf>[1]) =>
+  definitionsOf<string>(
+    api,
+    batch,
+    `array_to_string(array(select t ->> 'name' from json_array_elements(d.tools) t), ',')`,
   );
-  return rows.map(({ names }) => names);
-}
-
-const pathsOf = ({ status, body }: { status: number; body: { errors: { path: string }[] } }) => [
-  status,
-  ...body.errors.map(({ path }) => path),
-];
 
 describe('a choice of tools', () => {
   const requests = [

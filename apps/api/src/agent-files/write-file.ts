@@ -222,31 +222,12 @@ export function toAgentLine(
   };
 }
 
+/** Fields of a block that a line holds. */
+const LINE_BLOCK = [
+  ...(['id', 'label', 'value', 'limit', 'description', 'read_only'] as const),
+  ...(['is_template', 'metadata', 'conflict_policy', 'hidden', 'tags'] as const),
+];
+
 function toLineBlock(block: BlockResponse): Fields {
-  const {
-    id,
-    label,
-    value,
-    limit,
-    description,
-    read_only,
-    is_template,
-    metadata,
-    conflict_policy,
-    hidden,
-    tags,
-  } = block;
-  return {
-    id,
-    label,
-    value,
-    limit,
-    description,
-    read_only,
-    is_template,
-    metadata,
-    conflict_policy,
-    hidden,
-    tags,
-  };
+  return Object.fromEntries(LINE_BLOCK.map((name) => [name, block[name]]));
 }

@@ -67,6 +67,18 @@ export type ImportReport = z.output<typeof importReport>;
 const record = z.record(z.string(), z.unknown());
 const records = z.array(record);
 
+const EMPTY_FILE = {
+  agents: [],
+  groups: [],
+  blocks: [],
+  files: [],
+  sources: [],
+  tools: [],
+  mcp_servers: [],
+  metadata: {},
+  created_at: '2026-11-30T02:14:30.911Z',
+};
+
 /** Letta's present format. */
 const exportedFile = z
   .looseObject({
@@ -82,19 +94,7 @@ const exportedFile = z
   })
   .meta({
     id: 'AgentFile',
-    examples: [
-      {
-        agents: [],
-        groups: [],
-        blocks: [],
-        files: [],
-        sources: [],
-        tools: [],
-        mcp_servers: [],
-        metadata: {},
-        created_at: '2026-11-30T02:14:30.911Z',
-      },
-    ],
+    examples: [EMPTY_FILE],
   });
 
 /** Letta's older format. */
@@ -112,19 +112,7 @@ const exportedLegacyFile = z
   });
 
 export const exported = z.union([exportedFile, exportedLegacyFile]).meta({
-  examples: [
-    {
-      agents: [],
-      groups: [],
-      blocks: [],
-      files: [],
-      sources: [],
-      tools: [],
-      mcp_servers: [],
-      metadata: {},
-      created_at: '2026-11-30T02:14:30.911Z',
-    },
-  ],
+  examples: [EMPTY_FILE],
 });
 
 /** A line of the download of agents. */

@@ -79,4 +79,3 @@ export const failedRun = z
     error_group: shownErrorGroup,
   })
   .meta({ id: 'FailedRun', examples: [FAILED_RUN] });
-export type FailedRunResponse = z.output<typeof failedRun>;

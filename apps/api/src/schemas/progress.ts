@@ -86,7 +86,6 @@ export const timelineResponse = z
       .describe('The oldest first; buckets without a change are left out.'),
   })
   .meta({ id: 'Timeline', examples: [TIMELINE] });
-export type TimelineResponse = z.output<typeof timelineResponse>;
 
 /** The id of a rare change. Its pattern is documented and not checked. */
 export const shownEventId = z.string().meta({ pattern: '^event-[0-9]{1,18}-[0-9]{1,15}$' });

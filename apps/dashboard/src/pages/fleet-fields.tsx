@@ -1,5 +1,6 @@
 import { FormField } from '../parts/form-field.tsx';
 import type { BatchFieldsProps } from './batch-fields.tsx';
+import { BlocksField, InstructionField } from './memory-fields.tsx';
 import { errorAt } from './schedule-draft.ts';
 
 /** Fields of a batch with a run for each chosen agent. */
@@ -81,33 +82,16 @@ function MessageField({ draft, set, error }: BatchFieldsProps) {
 function MemoryFields({ draft, set, error }: BatchFieldsProps) {
   return (
     <>
-      <FormField
-        label="Blocks"
+      <BlocksField
+        value={draft.blocks}
         error={errorAt(error, '/blocks')}
-        hint="Labels of the blocks that are rewritten."
-      >
-        {(ties) => (
-          <input
-            {...ties}
-            className="input"
-            required
-            placeholder="summary preferences"
-            value={draft.blocks}
-            onChange={({ target }) => set({ blocks: target.value })}
-          />
-        )}
-      </FormField>
-      <FormField label="Instruction" error={errorAt(error, '/instruction')}>
-        {(ties) => (
-          <textarea
-            {...ties}
-            className="input"
-            placeholder="Keep what matters for the next talk; drop what is settled."
-            value={draft.instruction}
-            onChange={({ target }) => set({ instruction: target.value })}
-          />
-        )}
-      </FormField>
+        onChange={(blocks) => set({ blocks })}
+      />
+      <InstructionField
+        value={draft.instruction}
+        error={errorAt(error, '/instruction')}
+        onChange={(instruction) => set({ instruction })}
+      />
     </>
   );
 }

@@ -2,6 +2,7 @@ import { useQuery } from '@tanstack/react-query';
 import { nightshift } from '../api/client.ts';
 import { readPage } from '../api/pages-of.ts';
 import { FormField } from '../parts/form-field.tsx';
+import { BlocksField, InstructionField } from './memory-fields.tsx';
 import { errorAt, type ScheduleDraft } from './schedule-draft.ts';
 
 interface RewriteFieldsProps {
@@ -16,34 +17,17 @@ export function RewriteFields({ draft, set, error }: RewriteFieldsProps) {
     <>
       <div className="fields">
         <TagsField draft={draft} set={set} error={error} />
-        <FormField
-          label="Blocks"
+        <BlocksField
+          value={draft.blocks}
           error={errorAt(error, '/body/blocks')}
-          hint="Labels of the blocks that are rewritten, separated by spaces."
-        >
-          {(ties) => (
-            <input
-              {...ties}
-              className="input"
-              required
-              placeholder="summary"
-              value={draft.blocks}
-              onChange={({ target }) => set({ blocks: target.value })}
-            />
-          )}
-        </FormField>
+          onChange={(blocks) => set({ blocks })}
+        />
       </div>
-      <FormField label="Instruction" error={errorAt(error, '/body/instruction')}>
-        {(ties) => (
-          <textarea
-            {...ties}
-            className="input"
-            placeholder="Keep what matters for the next talk; drop what is settled."
-            value={draft.instruction}
-            onChange={({ target }) => set({ instruction: target.value })}
-          />
-        )}
-      </FormField>
+      <InstructionField
+        value={draft.instruction}
+        error={errorAt(error, '/body/instruction')}
+        onChange={(instruction) => set({ instruction })}
+      />
       <div className="fields">
         <FormField label="Most dollars a night" error={errorAt(error, '/body/max_cost_usd')}>
           {(ties) => (

@@ -1,7 +1,7 @@
 import type { FieldError } from '../base/errors.ts';
 import type { ToolDefinition } from '../model/tool.ts';
 import type { ServerTool } from '../model/server-tool.ts';
-import type { ToolRule } from '../rules/rule.ts';
+import { toolNamesIn, type ToolRule } from '../rules/rule.ts';
 
 /**
  * Checks server tools against the tools and tool rules beside them.
@@ -27,27 +27,10 @@ export function checkServerTools(
       : [],
   );
   const ruled = rules.flatMap((rule, index) => {
-    const named = namesOf(rule).find((name) => names.has(name));
+    const named = toolNamesIn(rule).find((name) => names.has(name));
     if (named === undefined) return [];
     const message = `names the server tool '${named}', whose calls the provider makes within a request: drop the rule, or the server tool`;
     return [{ path: `/tool_rules/${index}`, message }];
   });
   return [...clashes, ...ruled];
-}
-
-/** Returns the tools that a rule names. */
-function namesOf(rule: ToolRule): readonly string[] {
-  switch (rule.type) {
-    case 'constrain_child_tools':
-    case 'parent_last_tool':
-      return [rule.tool_name, ...rule.children];
-    case 'conditional':
-      return [
-        rule.tool_name,
-        ...(rule.default_child == null ? [] : [rule.default_child]),
-        ...Object.values(rule.child_output_mapping),
-      ];
-    default:
-      return [rule.tool_name];
-  }
 }

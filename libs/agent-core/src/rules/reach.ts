@@ -1,5 +1,5 @@
 import type { FieldError } from '../base/errors.ts';
-import { rulesOf, type RuleOf, type ToolRule } from './rule.ts';
+import { rulesOf, toolNamesIn, type RuleOf, type ToolRule } from './rule.ts';
 
 /**
  * Finds required tools that the rules never allow, whose runs could not end.
@@ -20,7 +20,7 @@ export function checkRequiredTools(
   const owes = owed !== null && attached.includes(owed);
   if (required.length === 0 && !owes) return [];
   const parents = parentsOf(rules);
-  const reached = reachedBy(rules, parents, new Set([...attached, ...rules.flatMap(namesIn)]));
+  const reached = reachedBy(rules, parents, new Set([...attached, ...rules.flatMap(toolNamesIn)]));
   if (reached.size === 0) return [];
   const missed = required.filter(({ tool_name }) => !reached.has(tool_name));
   const problems = missed.map((rule) => ({
@@ -52,22 +52,6 @@ function parentsOf(rules: readonly ToolRule[]): Parents {
       else known.push(tool_name);
     }
   return parents;
-}
-
-function namesIn(rule: ToolRule): readonly string[] {
-  switch (rule.type) {
-    case 'constrain_child_tools':
-    case 'parent_last_tool':
-      return [rule.tool_name, ...rule.children];
-    case 'conditional':
-      return [
-        rule.tool_name,
-        ...Object.values(rule.child_output_mapping),
-        ...(rule.default_child === null ? [] : [rule.default_child]),
-      ];
-    default:
-      return [rule.tool_name];
-  }
 }
 
 /**

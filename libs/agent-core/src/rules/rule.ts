@@ -144,3 +144,20 @@ export function rulesOf<Type extends ToolRule['type']>(
 ): readonly RuleOf<Type>[] {
   return rules.filter((rule): rule is RuleOf<Type> => rule.type === type);
 }
+
+/** Returns the tools that a rule names. */
+export function toolNamesIn(rule: ToolRule): readonly string[] {
+  switch (rule.type) {
+    case 'constrain_child_tools':
+    case 'parent_last_tool':
+      return [rule.tool_name, ...rule.children];
+    case 'conditional':
+      return [
+        rule.tool_name,
+        ...Object.values(rule.child_output_mapping),
+        ...(rule.default_child === null ? [] : [rule.default_child]),
+      ];
+    default:
+      return [rule.tool_name];
+  }
+}

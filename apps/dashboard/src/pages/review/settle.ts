@@ -94,8 +94,6 @@ export function useSettle(batchId: string, filters: ReviewFilters) {
   }, [queries, batchId, filters, refresh, countAgain, troubles, reverted]);
 }
 
-export type Settle = ReturnType<typeof useSettle>;
-
 /** Tells whether a row is settled with an entry. */
 function isOf({ change, count }: Entry, row: Change): boolean {
   if (row.id === change.id) return true;
