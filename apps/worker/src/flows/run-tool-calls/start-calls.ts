@@ -5,7 +5,7 @@ import type { HeldLease } from '../../leases/keeper.ts';
 import type { ChunkPlaces, WantedCall } from '../../tools/places.ts';
 import { failed, type ToolReply } from '../../tools/runner.ts';
 import { readCalls } from './read-calls.ts';
-import { createWaker, type Waker } from './waker.ts';
+import { createWaker, type Waker } from '../../flow-parts/waker.ts';
 
 /** Age at which a waiting call is read again before it starts; while limits of tools keep all from it. Unit: milliseconds. */
 const STALE_AFTER_MS = 1_000;

@@ -2,6 +2,7 @@ import { toWireId } from '@nightshift/agent-core';
 import { claimToolTrial, commitToolTrial, type ClaimedToolTrial, type ToolTrialReply } from '@nightshift/db';
 import { settledBy } from '../../flow-parts/calls/call.ts';
 import type { FlowDeps, FlowReport } from '../../flow-parts/deps.ts';
+import { createWaker } from '../../flow-parts/waker.ts';
 import type { WantedCall } from '../../tools/places.ts';
 import { failed, type ToolReply, type ToolRequest } from '../../tools/runner.ts';
 
@@ -44,8 +45,8 @@ async function runPlaced(
     run_chars: return_char_limit,
     is_once: side_effects === 'once',
   };
-  let wake: () => void = () => undefined;
-  const places = tools.places.open(() => wake());
+  const waker = createWaker();
+  const places = tools.places.open(() => waker.wake());
   try {
     const endsMs = performance.now() + PLACE_WAIT_MS;
     for (;;) {
@@ -54,13 +55,7 @@ async function runPlaced(
       if (taken !== undefined) return await tools.run(request, { signal });
       if (signal.aborted || performance.now() >= endsMs)
         return { ...failed(request, 'The worker has no place for the call.'), unavailable: true };
-      await new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, LOOK_AGAIN_MS);
-        wake = () => {
-          clearTimeout(timer);
-          resolve();
-        };
-      });
+      await waker.wait(LOOK_AGAIN_MS);
     }
   } finally {
     places.close();
