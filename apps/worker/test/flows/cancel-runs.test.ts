@@ -287,9 +287,10 @@ const sumOf = (...counts: readonly number[]): number => counts.reduce((sum, coun
 describe('stop_when', () => {
   async function submit(count: number, failing: (n: number) => boolean, stop_when: object): Promise<string> {
     house.simulator.control.addRule({
-      id: 'bad',
+      id: 'refused',
       op: 'request',
-      match: { contains: 'bad' },
+      // Words that no id in the prompt, and no prompt, can hold.
+      match: { contains: 'input to refuse' },
       outcome: { type: 'errored', error_type: 'invalid_request_error', message: 'No.' },
     });
     const { body: agent } = await api('POST', '/v1/agents/', {
@@ -300,7 +301,7 @@ describe('stop_when', () => {
       template: { agent_id: agent.id.slice(6), input: '{{ text }}' },
       inputs: Array.from({ length: count }, (_, n) => ({
         custom_id: `c-${n}`,
-        variables: { text: failing(n) ? `bad ${n}` : `good ${n}` },
+        variables: { text: failing(n) ? `input to refuse ${n}` : `good ${n}` },
       })),
       stop_when,
     });
