@@ -59,8 +59,6 @@ const LOOPS = bodies(
     'in a thenable': 'return { then() { for (;;); } };',
     'in a sort function': '[1, 2, 3].sort(() => { for (;;); });',
     'in a replace function': '"x".replace(/x/, () => { for (;;); });',
-    'of an iterator without end':
-      'const i = { [Symbol.iterator]: () => ({ next: () => ({ value: 1, done: false }) }) }; return Math.max(...i);',
     'of a map that changes':
       'const m = new Map([[0, 0]]); for (const [k] of m) { m.delete(k); m.set(k + 1, 0); }',
     'in a console argument': 'console.log({ toJSON() { for (;;); } });',
@@ -160,6 +158,8 @@ const MEMORY = bodies('memory', {
   'exceptions caught and again':
     'const x = []; for (;;) try { for (;;) x.push(new Array(1000).fill(x)); } catch {}',
   'rope of texts': 'let s = ""; for (let i = 0; ; i++) s = i + s + i;',
+  'arguments of an iterator without end':
+    'const i = { [Symbol.iterator]: () => ({ next: () => ({ value: 1, done: false }) }) }; return Math.max(...i);',
   'spread of a long array': 'return Math.max(...new Array(5e6).fill(1));',
   'code made by Function':
     'const x = []; for (let i = 0; ; i++) x.push(new Function("return " + "1+".repeat(1000) + i));',
