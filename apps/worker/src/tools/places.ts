@@ -185,11 +185,16 @@ function openChunk(state: State, chunk: Chunk): ChunkPlaces {
   return {
     take(calls) {
       setWaiting(state, chunk, calls);
+      /** Tools that find no other place here: until the end, places are only taken. */
+      const full = new Set<string>();
       const taken = calls.filter((call) => {
-        const mayStart =
-          hasPlace(state, chunk, call) &&
-          hasRoom(call) &&
-          state.grants.mayStart(chunk.number, call.tool_name);
+        const { tool_name } = call;
+        if (full.has(tool_name)) return false;
+        if (!hasPlace(state, chunk, call)) {
+          full.add(tool_name);
+          return false;
+        }
+        const mayStart = hasRoom(call) && state.grants.mayStart(chunk.number, tool_name);
         if (mayStart) hold(call);
         return mayStart;
       });
@@ -239,11 +244,12 @@ function setWaiting(state: State, chunk: Chunk, calls: readonly WantedCall[]): v
     }
   }
   state.grants.setWaiting(chunk.number, calls);
+  const poolOf = new Map(calls.map(({ tool_name, pool }) => [tool_name, pool]));
   // A call that waits for a limit of its tool does not keep the tools beside it to a smaller share.
-  const ready = calls.filter(({ tool_name }) => !state.grants.isUsedUp(tool_name));
-  for (const { pool, tool_name } of ready) {
+  const ready = [...poolOf].filter(([tool]) => !state.grants.isUsedUp(tool));
+  for (const [tool, pool] of ready) {
     const { wanted } = useOf(state, pool);
-    wanted.set(tool_name, (wanted.get(tool_name) ?? new Set()).add(chunk));
+    wanted.set(tool, (wanted.get(tool) ?? new Set()).add(chunk));
   }
   if (calls.length > 0) state.waiting.add(chunk);
   else state.waiting.delete(chunk);
@@ -257,7 +263,7 @@ function hasPlace(state: State, chunk: Chunk, { pool, tool_name }: WantedCall): 
   for (const other of wanted.get(tool_name) ?? []) if (other.number < chunk.number) return false;
   const own = held.get(tool_name) ?? 0;
   if (own === 0) return true;
-  const isAlone = [...wanted.keys()].every((name) => name === tool_name);
+  const isAlone = wanted.size === (wanted.has(tool_name) ? 1 : 0);
   const tools = isAlone ? 1 : new Set([...held.keys(), ...wanted.keys()]).size;
   return own < Math.max(1, Math.min(Math.floor(pool.calls_max / tools), pool.calls_max - pool.reserve));
 }
