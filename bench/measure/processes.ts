@@ -6,6 +6,8 @@ const TICK_MS = 10;
 interface Stat {
   readonly pid: number;
   readonly parent: number;
+  /** Ticks of the process alone. */
+  readonly own: number;
   /** Ticks of the process and of its ended children. */
   readonly ticks: number;
 }
@@ -16,7 +18,8 @@ function statOf(pid: number): Stat | null {
     // The name in parentheses may hold spaces and parentheses.
     const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
     const at = (place: number): number => Number(fields[place]);
-    return { pid, parent: at(1), ticks: at(11) + at(12) + at(13) + at(14) };
+    const own = at(11) + at(12);
+    return { pid, parent: at(1), own, ticks: own + at(13) + at(14) };
   } catch {
     return null;
   }
@@ -48,6 +51,28 @@ export function treeOf(pid: number): readonly number[] {
 /** Returns the CPU milliseconds of a process tree, ended processes included. */
 export function treeCpuMs(pid: number): number {
   return treeOf(pid).reduce((sum, member) => sum + (statOf(member)?.ticks ?? 0), 0) * TICK_MS;
+}
+
+/** Interval of readings of {@link watchTreeCpu}. Unit: milliseconds. */
+const WATCH_EVERY_MS = 250;
+
+/**
+ * Watches the CPU of a process tree. A process that has ended counts as last seen: the system adds its time to no other if its
+ * parent was ended with it.
+ */
+export function watchTreeCpu(pid: number): { readonly cpuMs: () => number; readonly stop: () => void } {
+  const ticks = new Map<number, number>();
+  const look = (): void => {
+    for (const member of treeOf(pid)) ticks.set(member, statOf(member)?.own ?? ticks.get(member) ?? 0);
+  };
+  const timer = setInterval(look, WATCH_EVERY_MS);
+  return {
+    cpuMs() {
+      look();
+      return [...ticks.values()].reduce((sum, own) => sum + own, 0) * TICK_MS;
+    },
+    stop: () => clearInterval(timer),
+  };
 }
 
 /** Returns the CPU milliseconds of the whole machine. */

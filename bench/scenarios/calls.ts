@@ -19,7 +19,7 @@ import { createSandboxRunner } from '../../apps/worker/src/tools/sandbox/sandbox
 import type { ToolKind, ToolSource } from '../../libs/agent-core/src/index.ts';
 import type { McpServerRow } from '../../libs/db/src/index.ts';
 import { stoppedAtEnd } from '../ending.ts';
-import { treeCpuMs } from '../measure/processes.ts';
+import { treeCpuMs, watchTreeCpu } from '../measure/processes.ts';
 import { spreadOf, type Spread } from '../measure/statistics.ts';
 import { digits } from '../report/table.ts';
 import { lookUp, TOOL_RESULT_CHARS, toolCall } from '../workload.ts';
@@ -82,7 +82,9 @@ export async function calls(bench: Bench): Promise<ScenarioResult> {
   const count = options.runs?.[0] ?? CALLS_DEFAULT;
   const services = await startServices();
   const hosts = await startHosts();
+  const tree = watchTreeCpu(process.pid);
   const stop = stoppedAtEnd(async () => {
+    tree.stop();
     await hosts.close();
     services.stop();
   });
@@ -94,8 +96,7 @@ export async function calls(bench: Bench): Promise<ScenarioResult> {
         bench.say(`calls: round ${round}, ${tool.name}`);
         const times = Math.ceil(count * tool.share);
         await makeCalls(hosts.runners, tool, Math.ceil(times * WARM_UP_SHARE));
-        const cpu = (): number =>
-          services.pids.reduce((left, pid) => left - treeCpuMs(pid), treeCpuMs(process.pid));
+        const cpu = (): number => services.pids.reduce((left, pid) => left - treeCpuMs(pid), tree.cpuMs());
         const [cpuBefore, began] = [cpu(), performance.now()];
         await makeCalls(hosts.runners, tool, times);
         const [cpuMs, tookMs] = [cpu() - cpuBefore, performance.now() - began];
