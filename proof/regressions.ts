@@ -4,6 +4,8 @@ import { join } from 'node:path';
 /** A seed that failed once, and its violation. */
 export interface Regression {
   readonly seed: number;
+  /** Number of effects with faults. Default: as the seed draws. */
+  readonly faultyEvents?: number;
   readonly what: string;
 }
 

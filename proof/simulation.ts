@@ -29,8 +29,10 @@ import { createWorld, type Striker } from './world.ts';
 
 export interface SimulationOptions {
   readonly seed: number;
-  /** Number of effects with faults, before the world heals. Default 600. */
+  /** Number of effects with faults, before the world heals. Default: drawn per seed. */
   readonly faultyEvents?: number;
+  /** Number of effects between two looks at the invariants. Default: 200. */
+  readonly auditEvery?: number;
   /** Replaces the random faults. */
   readonly striker?: (world: { readonly isFaulty: () => boolean }) => Striker;
   readonly rates?: FaultRates;
@@ -69,7 +71,8 @@ export interface SimulationResult {
 }
 
 const STARTS_AT = Date.UTC(2026, 0, 1);
-const FAULTY_EVENTS = 600;
+/** Numbers of effects with faults. A seed's first tool call comes after 1,200 to 2,900. */
+const FAULTY_EVENTS = [600, 600, 4_000];
 const AUDIT_EVERY = 200;
 /**
  * Milliseconds that a withdrawal may wait beyond its quarantine.
@@ -109,7 +112,7 @@ export async function simulate(
     for (const { name, detail } of found) violation(name, detail);
   };
   const faults: FaultCounts = { kill: 0, pause: 0, fail: 0, slow: 0 };
-  const faultyEvents = options.faultyEvents ?? FAULTY_EVENTS;
+  const faultyEvents = options.faultyEvents ?? random.fork('trouble').pick(FAULTY_EVENTS);
   const at: { healed: number | null; mayBeDone: boolean; slept: number; waitsSince: number | null } = {
     healed: null,
     mayBeDone: false,
@@ -210,7 +213,7 @@ export async function simulate(
         return;
       }
       if (at.healed === null && world.events() >= faultyEvents) heal();
-      if (world.events() - audited >= AUDIT_EVERY) {
+      if (world.events() - audited >= (options.auditEvery ?? AUDIT_EVERY)) {
         audited = world.events();
         await audit(false);
       }
