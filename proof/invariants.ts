@@ -31,6 +31,8 @@ const ALWAYS: Readonly<Record<string, string>> = {
     and p.request_count <> (select count(*) from step where provider_batch_id = p.id)`,
   acting_in_one_chunk: `select u.id::text from run_chunk c cross join unnest(c.run_ids) u(id)
     where c.kind = 'tools' group by u.id having count(*) > 1`,
+  tools_chunk_is_acting: `select u.id::text from run_chunk c cross join unnest(c.run_ids) u(id) join run r on r.id = u.id
+    where c.kind = 'tools' and r.state <> 'acting'`,
   acting_has_chunk: `select r.id::text from run r where r.state = 'acting' and not exists (
     select from run_chunk c where c.kind = 'tools' and r.id = any(c.run_ids))`,
   ready_has_chunk: `select r.id::text from run r join batch b on b.id = r.batch_id where r.state = 'ready' and b.state = 'running'

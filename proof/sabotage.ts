@@ -12,6 +12,8 @@ export interface MutantReport {
   readonly fault: string | null;
 }
 
+/** Number of effects with faults, unless the mutant's world has its own: most are caught early. */
+const FAULTY_EVENTS = 600;
 /** Zones of a simulation of schedules. */
 const SCHEDULE_ZONES = 1;
 
@@ -66,7 +68,7 @@ async function runSeed(database: ProofDatabase, mutant: Mutant, seed: number): P
   const sabotage = mutant.make(hit);
   const { rewrite } = sabotage;
   const result = await simulate(database, {
-    seed,
+    ...{ seed, faultyEvents: FAULTY_EVENTS },
     ...mutant.world,
     sabotage:
       others === undefined
@@ -83,7 +85,11 @@ async function runSeed(database: ProofDatabase, mutant: Mutant, seed: number): P
 async function controlFault(database: ProofDatabase, mutant: Mutant, seed: number): Promise<string | null> {
   const rewrite = mutant.others?.(() => undefined);
   if (rewrite === undefined) return null;
-  const result = await simulate(database, { seed, ...mutant.world, sabotage: { rewrite }, keepGoing: true });
+  const result = await simulate(database, {
+    ...{ seed, faultyEvents: FAULTY_EVENTS },
+    ...mutant.world,
+    ...{ sabotage: { rewrite }, keepGoing: true },
+  });
   const spoke = caughtIn(mutant, result);
   return spoke === null ? null : `${spoke} speaks without it too`;
 }

@@ -4,8 +4,7 @@
 
 import { HOOK_POINTS } from '../apps/worker/src/flow-parts/deps.ts';
 import { openProofDatabase } from '../proof/database.ts';
-import { sweepPoints } from '../proof/killpoints.ts';
-import { SCHEDULE_POINTS } from '../proof/schedules.ts';
+import { STRUCK_ELSEWHERE, sweepPoints } from '../proof/killpoints.ts';
 import { startProofServer } from '../proof/server.ts';
 import type { EffectKind } from '../proof/world.ts';
 import { readCommandLine } from './command-line.ts';
@@ -18,8 +17,6 @@ const { flags } = readCommandLine({
   takes: 'minutes; half an hour with --every-effect',
   flags: { 'every-effect': { what: 'strike at every statement, commit and call instead' } },
 });
-/** Struck by the simulation of schedules. */
-const OF_SCHEDULES: ReadonlySet<string> = new Set(SCHEDULE_POINTS);
 
 const server = await startProofServer();
 try {
@@ -43,7 +40,7 @@ try {
   await database.close();
   const passedBy = flags['every-effect']
     ? []
-    : HOOK_POINTS.filter((point) => !swept.has(point) && !OF_SCHEDULES.has(point));
+    : HOOK_POINTS.filter((point) => !swept.has(point) && !STRUCK_ELSEWHERE.has(point));
   for (const point of passedBy) console.log(`${point}: no scenario passes it`);
   failed += passedBy.length;
   console.log(`${runs} struck runs at ${points} points, ${failed} failed.`);

@@ -22,12 +22,12 @@ const server = await startProofServer();
 try {
   const database = await openProofDatabase(server.url);
   let missed = 0;
-  console.log(`${'mutant'.padEnd(34)}${'caught by'.padEnd(24)}seeds`);
+  console.log(`${'mutant'.padEnd(36)}${'caught by'.padEnd(24)}seeds`);
   for (const mutant of chosen) {
     const { caughtBy, seeds, fault } = await runMutant(database, mutant);
     if (fault !== null) missed += 1;
     console.log(
-      `${mutant.name.padEnd(34)}${(caughtBy ?? 'NONE').padEnd(24)}${seeds}${fault === null ? '' : `  ${fault}`}`,
+      `${mutant.name.padEnd(36)}${(caughtBy ?? 'NONE').padEnd(24)}${seeds}${fault === null ? '' : `  ${fault}`}`,
     );
   }
   await database.close();
