@@ -40,8 +40,8 @@ interface ToolUse {
   /** Waiting calls by chunk. */
   readonly waiting: Map<number, number>;
   grant: CallGrant | null;
-  /** Calls of the last request. */
-  asked: number;
+  /** Calls of the last request; null: no request has named the tool yet. */
+  asked: number | null;
 }
 
 /** A moment by both clocks of this machine: the monotonic one may stop while the machine sleeps. */
@@ -137,6 +137,8 @@ export function createGrants(onGranted: () => void): Grants {
       state.trustMs = answer?.trustMs ?? 0;
       const grants = new Map(answer?.grants.map((grant) => [grant.tool_id, grant]));
       for (const use of uses.values()) {
+        // A tool that came after the request: the answer says nothing about it.
+        if (use.asked === null) continue;
         // A tool without a grant has lost its limits.
         const granted = grants.get(use.tool_id) ?? { tool_id: use.tool_id, places: null, tokens: null };
         use.grant = answer === null ? { ...granted, places: 0, tokens: 0 } : granted;
@@ -155,7 +157,7 @@ export function createGrants(onGranted: () => void): Grants {
 }
 
 function noUse(tool_id: string): ToolUse {
-  return { tool_id, underWay: 0, waiting: new Map(), grant: null, asked: 0 };
+  return { tool_id, underWay: 0, waiting: new Map(), grant: null, asked: null };
 }
 
 function useOf({ limited, uses }: State, toolName: string): ToolUse | undefined {

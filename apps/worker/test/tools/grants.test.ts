@@ -51,6 +51,20 @@ test('a call of a limited tool waits for a grant, and is woken by it', () => {
   expect(chunk.take(calls.slice(2))).toEqual([calls[2]]);
 });
 
+test('a tool that comes during a request gets no grant by its answer', () => {
+  places.grants.setLimited([FETCH, { id: 'b', name: 'book' }]);
+  open(wanted('fetch', 1));
+  places.grants.begin();
+  const calls = wanted('book', 3);
+  const late = open(calls);
+  places.grants.end({ grants: [{ tool_id: 'f', places: 1, tokens: null }], trustMs: 5_000 });
+  expect(late.take(calls)).toEqual([]);
+  expect(places.grants.need()).toBe('first');
+  places.grants.begin();
+  places.grants.end({ grants: [{ tool_id: 'b', places: 1, tokens: null }], trustMs: 5_000 });
+  expect(late.take(calls)).toEqual([calls[0]]);
+});
+
 test('no call starts while a request is under way, after one that failed, or under an old grant', () => {
   const calls = wanted('fetch', 3);
   const chunk = open(calls);
