@@ -1,3 +1,4 @@
+import type { SideEffects } from '@nightshift/agent-core';
 import {
   readHttpResult,
   renderHttpRequest,
@@ -81,7 +82,8 @@ async function attempt(
     if (!(error instanceof EgressError)) throw error;
     // Without an attempt, the host rests beyond the deadline.
     const isRepeatable = error.code === 'unreachable' && progress.attempts > attempts;
-    return { outcome: outcomeOfError(error), isRepeatable };
+    const outcome = outcomeOfError(error, call.side_effects);
+    return { outcome: { ...outcome, text: withoutSecrets(outcome.text, call.secrets) }, isRepeatable };
   }
 }
 
@@ -100,18 +102,25 @@ function outcomeOf({ status, text }: Answer, { http, secrets }: HttpCall): Outco
 
 export const GIVEN_UP: Outcome = { status: 'crashed', text: 'the caller gave up' };
 
-/** Translates an error of the client. A request that was sent may have taken effect: its call is broken off, not failed. */
-export function outcomeOfError({ code, message, sent }: EgressError): Outcome {
+/**
+ * Translates an error of the client. A request that was sent may have taken effect: its call is broken off, not failed, if it
+ * may not be repeated or has no answer.
+ */
+export function outcomeOfError(
+  { code, message, sent }: EgressError,
+  sideEffects: SideEffects = 'none',
+): Outcome {
+  const isDone = sent && sideEffects === 'once';
   switch (code) {
     case 'timed_out':
       return { status: 'timed_out', text: 'the server did not answer in time' };
     case 'aborted':
       return GIVEN_UP;
     case 'too_large':
-      return failed(`${message}; ask for a smaller part`);
+      return isDone ? { status: 'crashed', text: message } : failed(`${message}; ask for a smaller part`);
     case 'private_address':
     case 'refused':
-      return failed(`the request was refused: ${message}`);
+      return { status: isDone ? 'crashed' : 'failed', text: `the request was refused: ${message}` };
     case 'unreachable':
       return { status: sent ? 'crashed' : 'failed', text: `the request got no answer: ${message}` };
   }

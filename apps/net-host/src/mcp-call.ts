@@ -1,7 +1,9 @@
+import type { SideEffects } from '@nightshift/agent-core';
 import { withoutSecrets } from '@nightshift/agent-core/tools/without-secrets';
 import {
   egressErrorOf,
   explainMcpError,
+  isAnswered,
   isConnectionClosed,
   isSessionLost,
   statusOf,
@@ -109,7 +111,7 @@ async function withRetries(
     const mayRepeat = isLost || (isPassing(thrown) && (!progress.started || call.side_effects !== 'once'));
     const delayMs = isLost ? 0 : retryDelayMs(tries, undefined, Date.now(), Math.random());
     if (!mayRepeat || tries >= TRIES_MAX || net.nowMs() + delayMs >= deadlineMs)
-      return clean(outcomeOf(thrown, progress.started), call);
+      return clean(outcomeOf(thrown, progress.started, call.side_effects), call);
     await wait(delayMs, undefined, { signal }).catch(() => undefined);
   }
 }
@@ -141,12 +143,16 @@ function isPassing(error: unknown): boolean {
   return egressErrorOf(error)?.code === 'unreachable' || isConnectionClosed(error);
 }
 
-/** Translates an error. A call that was sent and has no answer may have taken effect: it is broken off, not failed. */
-function outcomeOf(error: unknown, started: boolean): Outcome {
+/**
+ * Translates an error. A call that was sent and has no answer may have taken effect: it is broken off, not failed. So is a call
+ * that may not be repeated and whose answer cannot be read.
+ */
+function outcomeOf(error: unknown, started: boolean, sideEffects: SideEffects): Outcome {
   const egress = egressErrorOf(error);
-  if (egress !== null) return outcomeOfError(egress);
+  if (egress !== null) return outcomeOfError(egress, sideEffects);
   const text = `the MCP server cannot be used: ${explainMcpError(error)}`;
-  return started && isConnectionClosed(error) ? { status: 'crashed', text } : failed(text);
+  const isUnread = sideEffects === 'once' && !isAnswered(error);
+  return started && (isUnread || isConnectionClosed(error)) ? { status: 'crashed', text } : failed(text);
 }
 
 function clean(outcome: Outcome, { secrets }: McpBase): Outcome {

@@ -99,6 +99,32 @@ describe('an HTTP tool', () => {
     ]);
   });
 
+  test.each([
+    [
+      'has more than a megabyte',
+      200,
+      {},
+      'x'.repeat(1024 * 1024 + 1),
+      'the answer has more than 1048576 bytes',
+    ],
+    [
+      'leads to a refused address',
+      303,
+      { location: 'ftp://a.example/' },
+      '',
+      'the request was refused: after a redirect',
+    ],
+  ])(
+    'that must not be repeated may have taken effect when its answer %s',
+    async (_, status, headers, body, text) => {
+      const { url } = await serve((_, response) => response.writeHead(status, headers).end(body));
+      const reply = await host.runCall(httpCall({ method: 'POST', url }, { side_effects: 'once' }));
+      expect(reply).toMatchObject({ status: 'crashed', started: true, attempts: 1 });
+      expect(reply.result).toContain(text);
+      expect(reply.result).not.toContain('ask for');
+    },
+  );
+
   test('is not started for arguments that do not fit', async () => {
     const { url, seen } = await serve((_, response) => response.end());
     const reply = await host.runCall(httpCall({ url: `${url}/a/{{id}}` }, { arguments: { id: '..' } }));
@@ -227,6 +253,15 @@ describe('a secret', () => {
     const { url } = await serve((_, response) => response.writeHead(302, { location: other.url }).end());
     expect(await host.runCall(httpCall({ url, headers }, { secrets }))).toMatchObject({ result: 'other' });
     expect(JSON.stringify(other.seen[0]!.rawHeaders)).not.toContain('canary');
+  });
+
+  test('is cut out of the address to which a server leads', async () => {
+    const { url } = await serve((_, response) =>
+      response.writeHead(302, { location: 'https://canary-key.invalid/' }).end(),
+    );
+    const reply = await host.runCall(httpCall({ url, headers }, { secrets }));
+    expect(reply).toMatchObject({ status: 'crashed', started: true });
+    expect(reply.result).not.toContain('canary');
   });
 
   test('is in no line of the log', () => {

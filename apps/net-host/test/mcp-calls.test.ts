@@ -256,9 +256,32 @@ describe('a hostile server', () => {
       more();
     });
     const reply = await host.runCall(await approvedCall(at(url), 'take', {}, { side_effects: 'once' }));
-    expect(reply).toMatchObject({ status: 'failed', started: true, attempts: 1 });
-    expect(reply.result).toBe('the answer has more than 1048576 bytes; ask for a smaller part');
+    // The call was sent, so it may have taken effect.
+    expect(reply).toMatchObject({ status: 'crashed', started: true, attempts: 1 });
+    expect(reply.result).toBe('the answer has more than 1048576 bytes');
     expect(reply.answer_bytes).toBeLessThan(2_000_000);
+  });
+
+  test.each([
+    ['once', 'crashed'],
+    ['none', 'failed'],
+  ] as const)('answers a call with effect %s by no result of MCP: %s', async (side_effects, status) => {
+    const { url } = await fakeWith(({ response, id }) => {
+      response.setHeader('content-type', 'application/json');
+      response.end(JSON.stringify({ jsonrpc: '2.0', id, result: { content: 'done' } }));
+    });
+    const reply = await host.runCall(await approvedCall(at(url), 'take', {}, { side_effects }));
+    expect(reply).toMatchObject({ status, started: true });
+    expect(reply.result).toContain('it does not answer as an MCP server');
+  });
+
+  test('answers a call that must not be repeated by an error', async () => {
+    const { url } = await fakeWith(({ response, id }) => {
+      response.setHeader('content-type', 'application/json');
+      response.end(JSON.stringify({ jsonrpc: '2.0', id, error: { code: -32_000, message: 'No.' } }));
+    });
+    const reply = await host.runCall(await approvedCall(at(url), 'take', {}, { side_effects: 'once' }));
+    expect(reply).toMatchObject({ status: 'failed', started: true });
   });
 
   test('redirects to a metadata address', async () => {

@@ -25,6 +25,11 @@ export function isSessionLost(error: unknown): boolean {
   return statusOf(error) === 404;
 }
 
+/** Whether the server has answered the request, with a JSON-RPC error or an HTTP status. */
+export function isAnswered(error: unknown): boolean {
+  return statusOf(error) !== null || typeof (error as { readonly code?: unknown } | null)?.code === 'number';
+}
+
 /** Whether the connection was closed, by either side. */
 export function isConnectionClosed(error: unknown): boolean {
   return (error as { readonly code?: unknown } | null)?.code === 'CONNECTION_CLOSED';

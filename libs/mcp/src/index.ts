@@ -6,5 +6,12 @@
  */
 export { connectMcp, type McpConnection, type McpFetch, type McpTarget } from './connect.ts';
 export { readOffer, type OfferedTool } from './offer.ts';
-export { egressErrorOf, explainMcpError, isConnectionClosed, isSessionLost, statusOf } from './errors.ts';
+export {
+  egressErrorOf,
+  explainMcpError,
+  isAnswered,
+  isConnectionClosed,
+  isSessionLost,
+  statusOf,
+} from './errors.ts';
 export { toResultText, type McpResult } from './result.ts';
