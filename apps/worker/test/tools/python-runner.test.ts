@@ -36,6 +36,7 @@ function runnerOf(jail: LazyHost<PythonJail>, source: string | null): ToolRunner
 }
 
 const signal = new AbortController().signal;
+const CUT_NOTE = '... [NOTE: function output was truncated since it exceeded the character limit (1000)]';
 
 describe.skipIf(!hasJail)('a call of uploaded Python', () => {
   const jail = createLazyHost(async () => opened as PythonJail);
@@ -61,6 +62,12 @@ def f(a):
       status: 'failed',
       result: expect.stringContaining("name 'fetch' is not defined") as string,
     });
+  });
+
+  test('has a result that is cut with a note', async () => {
+    const reply = await runnerOf(jail, `def f(a):\n    return "x" * 2000`).run(request([]), { signal });
+    expect(reply).toMatchObject({ status: 'succeeded', truncated: true });
+    expect(reply.result).toBe(`${'x'.repeat(1_000)}${CUT_NOTE}`);
   });
 
   test('whose code is gone fails', async () => {

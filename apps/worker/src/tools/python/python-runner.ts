@@ -1,6 +1,7 @@
 import type { PythonJail } from '@nightshift/python-jail';
 import { answerFetch, type SandboxFetch } from '@nightshift/sandbox-host';
 import type { LazyHost } from '../lazy-host.ts';
+import { noteCut } from '../note-cut.ts';
 import type { CallPool } from '../places.ts';
 import { failed, type ToolRunner } from '../runner.ts';
 import type { ReadCode } from '../sandbox/code-cache.ts';
@@ -25,7 +26,7 @@ export function createPythonRunner(
       if (typeof opened === 'string') return failed(request, `This worker cannot run Python: ${opened}.`);
       const { call_id, tool_name, timeout_ms, result_char_limit } = request;
       const fetches = { requests: 0, chars: 0 };
-      return opened.runCall(
+      const reply = await opened.runCall(
         {
           ...{ call_id, tool_name, source, timeout_ms, result_char_limit },
           arguments: request.arguments,
@@ -39,6 +40,7 @@ export function createPythonRunner(
         },
         { signal },
       );
+      return noteCut(reply);
     },
   };
 }

@@ -1,5 +1,6 @@
 import type { SandboxHost } from '@nightshift/sandbox-host';
 import type { LazyHost } from '../lazy-host.ts';
+import { noteCut } from '../note-cut.ts';
 import type { CallPool } from '../places.ts';
 import { failed, type ToolRunner } from '../runner.ts';
 import type { ReadSecrets } from '../secrets.ts';
@@ -20,7 +21,7 @@ export function createSandboxRunner(
       const { call_id, tool_name, timeout_ms, idempotency_key, result_char_limit, side_effects } = request;
       const env = { ...(await readSecrets(request.agent_id, secrets)), LETTA_AGENT_ID: request.agent_id };
       const { runCall } = await host.get();
-      return runCall(
+      const reply = await runCall(
         {
           ...{ call_id, tool_name, timeout_ms, idempotency_key, result_char_limit, side_effects },
           ...{ code, parameters, network, env },
@@ -29,6 +30,7 @@ export function createSandboxRunner(
         },
         { signal },
       );
+      return noteCut(reply);
     },
   };
 }
