@@ -3,8 +3,8 @@ import type { SandboxCall, SandboxOutcome } from './contract.ts';
 
 /** Messages between the worker's side and the host process. */
 
-/** Maximum length of a message: 1 MiB. Unit: bytes of JSON. */
-export const FRAME_BYTES_MAX = 1024 * 1024;
+/** Maximum length of a message: 4 MiB, for a megabyte of text that is escaped twice. Unit: bytes of JSON. */
+export const FRAME_BYTES_MAX = 4 * 1024 * 1024;
 
 /** `arguments` is JSON text, which only the sandbox parses. */
 export interface WireCall {

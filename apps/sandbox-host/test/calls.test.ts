@@ -86,7 +86,7 @@ describe('a call fails', () => {
   test.each([
     [
       'more than a frame holds',
-      { arguments: { a: 'x'.repeat(1_100_000) } },
+      { arguments: { a: 'x'.repeat(4_300_000) } },
       /^arguments are too large: the call takes/,
     ],
     ['a value that is not JSON', { arguments: { a: 1n } }, /not JSON/],
@@ -166,7 +166,7 @@ describe('fetch', () => {
   });
 
   test.each([
-    ['more than a frame holds', '"\u4e00".repeat(400_000)', 'the request is too large'],
+    ['more than a frame holds', '"\u4e00".repeat(1_500_000)', 'the request is too large'],
     ['more than a call may send', '"x".repeat(5_000_000)', 'the requests of the call are too large'],
   ])('throws for a body of %s', async (_, body, message) => {
     const code = `export const f = () => fetch('https://a.example/', { method: 'POST', body: ${body} })`;
@@ -174,10 +174,20 @@ describe('fetch', () => {
     expect(reply).toMatchObject({ status: 'failed', result: expect.stringContaining(message) });
   });
 
+  test('brings a megabyte of JSON', async () => {
+    const body = JSON.stringify(Array.from({ length: 100_000 }, () => '"\n'));
+    const large = await startHost({ fetch: async () => ({ status: 200, headers: {}, body }) });
+    const code = `export const f = async () => (await (await fetch('https://a.example/')).json()).length`;
+    const reply = await run(large, code, { network: ['a.example'] });
+    await large.close();
+    expect(body.length).toBeGreaterThan(700_000);
+    expect(reply).toMatchObject({ status: 'succeeded', result: '100000' });
+  });
+
   test('throws what the function throws, and what does not fit a frame', async () => {
     const failing = await startHost({
       fetch: async ({ url }) => {
-        if (url.endsWith('/large')) return { status: 200, headers: {}, body: 'x'.repeat(2_000_000) };
+        if (url.endsWith('/large')) return { status: 200, headers: {}, body: 'x'.repeat(5_000_000) };
         throw new Error('connection refused');
       },
     });
