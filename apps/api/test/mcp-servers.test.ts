@@ -211,6 +211,14 @@ describe('secrets', () => {
   });
 });
 
+test('a header for a token that is not there is refused, and changes nothing', async () => {
+  const added = await add(tickets.url, {});
+  const url = `/v1/mcp-servers/${added.body.id}`;
+  const { status, body } = await api.call('PATCH', url, { config: { auth_header: 'X-Token' } });
+  expect([status, body.errors[0].path]).toEqual([400, '/config/auth_token']);
+  expect((await api.call('GET', url)).body).toMatchObject({ auth_header: null });
+});
+
 describe('a server is refused at the door', () => {
   async function refused(url: string): Promise<string> {
     const { status, body } = await add(url);

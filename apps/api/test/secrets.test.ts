@@ -272,6 +272,8 @@ test('no answer, log line or table holds a value, also of refused requests', asy
       id: string;
     };
     await send('POST', '/v1/agents', { model, secrets: { 'A-B': CANARY, LONG: `${long}x`, LIST: [CANARY] } });
+    await send('POST', '/v1/agents', `{"secrets":{"A":${CANARY}}}`);
+    await send('PATCH', `/v1/agents/${id}`, `{"secrets":{"A":${CANARY}}}`);
     await send('PATCH', `/v1/agents/${id}`, { secrets: { CANARY, MORE: long } });
     await send('PATCH', `/v1/agents/${id}`, { tool_exec_environment_variables: { 'A-B': CANARY } });
     await send('PUT', '/v1/secrets/MCP', { value: CANARY });

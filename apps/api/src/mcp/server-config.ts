@@ -21,7 +21,7 @@ export function changedConfig(
   const auth_token = config.auth_token === undefined && name !== null ? headers[name] : config.auth_token;
   const custom = Object.entries(headers).filter(([each]) => each !== name);
   return checked(server_name ?? held.name, config.server_url ?? held.url ?? '', {
-    auth_header: auth_token == null ? null : auth_header,
+    auth_header: auth_token == null && config.auth_header === undefined ? null : auth_header,
     auth_token,
     custom_headers: config.custom_headers === undefined ? Object.fromEntries(custom) : config.custom_headers,
   });

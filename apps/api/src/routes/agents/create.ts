@@ -16,6 +16,8 @@ export function createAgent(app: App, context: Context): void {
   app.post(
     '/v1/agents',
     {
+      // Its secrets.
+      config: { hidesBody: true },
       schema: {
         operationId: 'createAgent',
         summary: 'Create an agent',

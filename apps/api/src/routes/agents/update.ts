@@ -31,6 +31,8 @@ export function updateAgent(app: App, context: Context): void {
   app.patch(
     '/v1/agents/:agent_id',
     {
+      // Its secrets.
+      config: { hidesBody: true },
       schema: {
         operationId: 'updateAgent',
         summary: 'Change an agent',
