@@ -42,7 +42,7 @@ export async function findsItsCode(
   seedsMax: number,
 ): Promise<boolean> {
   for (let seed = 1; seed <= seedsMax; seed++)
-    if ((await runSeed(database, mutant, seed)).removesCode) return true;
+    if ((await runSeed(database, mutant, seed, true)).removesCode) return true;
   return false;
 }
 
@@ -52,7 +52,13 @@ interface SeedOutcome {
   readonly removesCode: boolean;
 }
 
-async function runSeed(database: ProofDatabase, mutant: Mutant, seed: number): Promise<SeedOutcome> {
+/** Runs a seed. `untilRemoved`: it may end once code is removed, before a check speaks. */
+async function runSeed(
+  database: ProofDatabase,
+  mutant: Mutant,
+  seed: number,
+  untilRemoved = false,
+): Promise<SeedOutcome> {
   let [hits, othersHits] = [0, 0];
   const hit = (): void => {
     hits += 1;
@@ -67,9 +73,11 @@ async function runSeed(database: ProofDatabase, mutant: Mutant, seed: number): P
   });
   const sabotage = mutant.make(hit);
   const { rewrite } = sabotage;
+  const isRemoved = (): boolean => hits > 0 && (others === undefined || othersHits > 0);
   const result = await simulate(database, {
     ...{ seed, faultyEvents: FAULTY_EVENTS },
     ...mutant.world,
+    isEnough: () => untilRemoved && isRemoved(),
     sabotage:
       others === undefined
         ? sabotage
@@ -77,8 +85,7 @@ async function runSeed(database: ProofDatabase, mutant: Mutant, seed: number): P
     // Some mutants show only at the end of a seed, so the simulation goes on after a violation.
     keepGoing: others !== undefined,
   });
-  const removesCode = hits > 0 && (others === undefined || othersHits > 0);
-  return { caughtBy: caughtIn(mutant, result), removesCode };
+  return { caughtBy: caughtIn(mutant, result), removesCode: isRemoved() };
 }
 
 /** Runs the control: the other guards are gone, this one is in place, and the violation must not show. */

@@ -52,6 +52,8 @@ export interface SimulationOptions {
   readonly exactly?: boolean;
   /** Goes on after the first violation. */
   readonly keepGoing?: boolean;
+  /** Whether the seed has shown what was asked: it then ends without a judgement. */
+  readonly isEnough?: () => boolean;
 }
 
 export interface SimulationResult {
@@ -202,7 +204,8 @@ export async function simulate(
       tookMs > VIRTUAL_MS_AFTER_HEALING || world.events() > faultyEvents + EVENTS_AFTER_HEALING;
     return isOverdue ? `after ${world.events()} effects, ${tookMs} ms after all was well` : null;
   };
-  const mayGoOn = (): boolean => violations.length === 0 || options.keepGoing === true;
+  const mayGoOn = (): boolean =>
+    (violations.length === 0 || options.keepGoing === true) && options.isEnough?.() !== true;
   const run = async (): Promise<void> => {
     let audited = 0;
     let before = world.now();
