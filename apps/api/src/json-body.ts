@@ -100,7 +100,10 @@ function parseBody(request: FastifyRequest, parts: BodyParts, parse: ParseJson):
   } catch (error) {
     const isHidden = request.routeOptions.config.hidesBody === true;
     if (!isHidden || !isError(error, 'validation_failed') || error.fields.length > 0) throw error;
-    throw new NightshiftError('validation_failed', 'The body is not valid JSON.');
+    throw new NightshiftError(
+      'validation_failed',
+      'The body is not JSON, or holds a key that would change a prototype.',
+    );
   }
 }
 

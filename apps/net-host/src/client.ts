@@ -5,7 +5,7 @@ import type { NetCall, Reply } from './contract.ts';
 import { FRAME_BYTES_MAX, type FromNetHost } from './protocol.ts';
 
 export interface NetHostOptions {
-  /** Calls under way at a time; others wait. Default: 20,000, more than the places of a worker. */
+  /** Calls under way at a time; others wait. Default: no limit, because each caller has places of its own. */
   readonly callsMax?: number;
   /** Interval of the signs of life; a process that misses three is killed. Default: 5,000. */
   readonly pingEveryMs?: number;
@@ -36,7 +36,7 @@ export interface NetHost {
  * Throws: Error if the process does not start.
  */
 export async function startNetHost(options: NetHostOptions = {}): Promise<NetHost> {
-  const { callsMax = 20_000, pingEveryMs = 5_000, nodePath = process.execPath, onLog = () => {} } = options;
+  const { callsMax = Infinity, pingEveryMs = 5_000, nodePath = process.execPath, onLog = () => {} } = options;
   const program = fileURLToPath(new URL('./host.ts', import.meta.url));
   const host = await startCallHost<NetCall, Reply, Reply>({
     name: 'net-host',

@@ -298,7 +298,7 @@ export {
 } from './tools/http-request.ts';
 export { diffDefinitions, type McpDefinition, type McpDifference } from './tools/mcp-definition.ts';
 export { withoutSecrets } from './tools/without-secrets.ts';
-export { capResult, toolResultsMessage, type AnsweredCall } from './tools/results.ts';
+export { capResult, cutNote, toolResultsMessage, type AnsweredCall } from './tools/results.ts';
 export { checkInputSchema, createArgumentValidator, type ArgumentValidator } from './tools/validate.ts';
 export {
   toInternalMessage,

@@ -263,7 +263,7 @@ function hasPlace(state: State, chunk: Chunk, { pool, tool_name }: WantedCall): 
   for (const other of wanted.get(tool_name) ?? []) if (other.number < chunk.number) return false;
   const own = held.get(tool_name) ?? 0;
   if (own === 0) return true;
-  const isAlone = wanted.size === (wanted.has(tool_name) ? 1 : 0);
+  const isAlone = [...wanted.keys()].every((name) => name === tool_name);
   const tools = isAlone ? 1 : new Set([...held.keys(), ...wanted.keys()]).size;
   return own < Math.max(1, Math.min(Math.floor(pool.calls_max / tools), pool.calls_max - pool.reserve));
 }

@@ -8,6 +8,11 @@ export interface AnsweredCall {
   readonly outcome: ToolOutcome;
 }
 
+/** The end of a result that was cut. `why`: its length and the limit. */
+export function cutNote(why: string): string {
+  return `... [NOTE: function output was truncated since it exceeded the character limit (${why})]`;
+}
+
 /**
  * Cuts a result to `limit` characters (code points) and notes its length beyond the limit, as in Letta.
  * A result within the limit stays unchanged.
@@ -23,7 +28,7 @@ export function capResult(text: string, limit: number): string {
     index += character.length;
   }
   if (length <= limit) return text;
-  return `${text.slice(0, end)}... [NOTE: function output was truncated since it exceeded the character limit (${length} > ${limit})]`;
+  return text.slice(0, end) + cutNote(`${length} > ${limit}`);
 }
 
 /**
